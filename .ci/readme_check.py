@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FIRST = ("README.md", "docs/concepts.md")  # they make what other pages use
 # Pages whose commands and Python a test runs, because they are a package or parts of one script.
 TESTED = {
-    "docs/add_a_learner.md": "tests/checks/test_learner_outside.py",
+    "docs/add_a_learner.md": "tests/checks/test_plugins_page.py",
     "docs/plugins.md": "tests/checks/test_plugins_page.py",
     "docs/specification/predictions.md": "tests/scores/test_predictions_page.py",
 }

@@ -239,6 +239,7 @@ def make_runs(
             trials=advance.coming_stage("trials"),
             progress=advance.coming_stage("runs", at_work),
             planned=at_work.plan,
+            failing=advance.fail,
             notify=note,
             **how,
         ).make()

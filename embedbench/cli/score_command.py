@@ -48,6 +48,13 @@ def score(
         raise typer.Exit(1)
 
 
+# the end of what `score` prints
+NOT_CHECKED = (
+    "this cannot show that a learner gave the answers (none was run), nor that streams and labels "
+    "are those of the embedding file (which was not opened)"
+)
+
+
 def _audit(runs: Path, form: str) -> None:
     """Print every definition of accuracy and forgetting for one run."""
     from embedbench.scores import metrics_by_library, record_files
@@ -92,4 +99,4 @@ def scores_text(results: Sequence[RescoredRun]) -> str:
             lines.append(f"not pinned: {r.run}")
         if r.updated:
             lines.append(f"updated: {r.run}")
-    return "\n".join(lines)
+    return "\n".join([*lines, NOT_CHECKED])

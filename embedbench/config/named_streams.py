@@ -14,6 +14,7 @@ from embedbench.errors import unknown
 from .json_records import ABSENT, JsonRecord, parse_toml
 
 FILE = "named_streams.toml"
+_PLAIN = re.compile(r"b(\d{1,6})-inc(\d{1,6})", re.IGNORECASE)
 _FORM = re.compile(r"b\d+-inc\d+[\w-]*", re.IGNORECASE)
 
 
@@ -59,8 +60,27 @@ def find_protocol(name: str) -> tuple[str, dict[str, str]]:
     streams = named_streams()
     if name not in streams:
         meant = [name.lower()] if name.lower() in streams else []
-        raise unknown("stream of the zoo", name, streams, meant)
+        raise unknown("stream of the zoo", name, streams, meant, more="" if meant else _same(name))
     return streams[name].protocol, dict(streams[name].set)
+
+
+def _same(name: str) -> str:
+    """A sentence on the settings that make a stream without a name; empty if none do.
+
+    >>> _same("b4-inc2")
+    'Its sessions are those of --protocol incremental-class --set protocol.base=4 --set \
+protocol.step=2; --set protocol.order=icarl1993 has their order, too.'
+    """
+    match = _PLAIN.fullmatch(name)
+    if match is None or int(match[2]) == 0:
+        return ""
+    step = int(match[2])
+    base = int(match[1]) or step  # b0: all sessions are alike
+    settings = f"--set protocol.base={base} --set protocol.step={step}"
+    return (
+        f"Its sessions are those of --protocol incremental-class {settings}; --set "
+        "protocol.order=icarl1993 has their order, too."
+    )
 
 
 def find_metric(name: str) -> str | None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from embedbench.array_types import Array
+from embedbench.errors import UserError, short
 from embedbench.storage import user_cache
 from embedbench.system.callback_types import Notify, Progress
 
@@ -25,6 +26,9 @@ from .source_arrays import Arrays
 from .source_readers import read_sources
 from .train_test_split import describe_lopsided, describe_straddling, make_split, split_rule
 from .write_file import check_target, write_file
+
+FEW_ROWS = 20  # in fewer, each row may be of a class of its own
+MOST_CLASSES = 0.9  # classes a row
 
 
 def import_file(
@@ -94,6 +98,7 @@ def import_file(
         notify(source.unsure)
     if columns is not None:
         source = _with_listed(source, Path(columns), notify, keep_groups=group is not None)
+    _check_classes(source, paths)
     samples, made, provenance = _split_samples(source, group, split, stratify=stratify)
     if source.has_split and (split is not None or stratify):
         notify(f"{paths[0]}: its own split is replaced, as --split or --stratify asks.")
@@ -134,6 +139,27 @@ def _paths(src: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> li
     if isinstance(src, str | os.PathLike):
         return [Path(src)]
     return [Path(path) for path in src]
+
+
+def _check_classes(source: Arrays, paths: Sequence[Path]) -> None:
+    """Refuse labels of which nearly every one is different: they name the rows.
+
+    A few rows may well be of one class each; a class with one sample is not both learned and asked.
+    """
+    samples = source.samples
+    used, counts = np.unique(samples.labels, return_counts=True)
+    n = len(samples.labels)
+    if n < FEW_ROWS or len(used) <= MOST_CLASSES * n:
+        return
+    if used[0] < 0 or used[-1] >= len(samples.classes):
+        return  # which is refused in words of its own
+    alone = [samples.classes[label] for label in used[counts == 1]]
+    where = source.origin.get("labels", "labels")
+    raise UserError(
+        f"{paths[0]}: {where} has {len(used):,} different labels for {n:,} rows, such as "
+        f"{short(alone[0])} and {short(alone[1])}: they name the rows, and are no classes",
+        "give labels that several rows share, by --labels FILE or --labels KEY of the source",
+    )
 
 
 def _check_identities(before: Mapping[Path, dict[str, str]]) -> None:

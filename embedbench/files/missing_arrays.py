@@ -19,13 +19,23 @@ def without_labels(where: str, key: str, table: Any, others: Sequence[str]) -> U
     """Return the error for features that have no labels beside them: how to give them."""
     also = f"; it also holds {list_first(others, 10)}" if others else ""
     key_way = ", or --labels KEY of the source" if others else ""
-    if "column 1" in key:
-        key_way = ", or --labels 'column 1', or another one, of the source"
+    if f"column 1 to column {np.shape(table)[-1]}" in key:
+        key_way = _numbered_way(table)
     return UserError(
         f"{where} holds features ({len(table):,} rows of {_row(table)}, from {key}) and no "
         f"labels{also}",
         f"give them: {WAYS}{key_way}",
     )
+
+
+def _numbered_way(table: Array) -> str:
+    """Which of the columns (N, D) without names may hold the labels: one of whole numbers."""
+    whole = np.flatnonzero((table == np.trunc(table)).all(axis=0)) + 1
+    if not len(whole):
+        return ""
+    if len(whole) == table.shape[1]:
+        return ", or --labels 'column N' if the Nth one of these columns holds them"
+    return f", or --labels 'column {whole[0]}' if this one, of whole numbers, holds them"
 
 
 def without_features(where: str, arrays: Mapping[str, Any], missing: Sequence[str]) -> UserError:

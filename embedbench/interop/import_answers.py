@@ -158,6 +158,7 @@ def read_answers(path: Path, stream: ExportedStream, tests: EvalList) -> tuple[P
     """
     arrays = _load(path)
     try:
+        _check_stream(arrays, stream)
         kind = _check_names(arrays, len(stream.sessions))
         return _AnswerFile(arrays, stream, tests).predictions(kind), kind
     except WrongError as e:
@@ -176,6 +177,15 @@ def _load(path: Path) -> NamedArrays:
         if not zipfile.is_zipfile(file):
             raise UserError(f"{path} cannot be read, as it is no npz file", ENOUGH)
     return load_npz(path, plain="**{k: np.array(d[k].tolist()) for k in d}")
+
+
+def _check_stream(arrays: Mapping[str, Any], stream: ExportedStream) -> None:
+    """Refuse answers that name another stream, before anything else is said of them."""
+    if STREAM in arrays and str(arrays[STREAM]) != stream.digest:
+        raise WrongError(
+            f"these are answers on another stream: {STREAM} must be the digest of stream.json, "
+            f"{stream.digest}; give --stream the folder that they were made with"
+        )
 
 
 def _check_names(arrays: Mapping[str, Any], sessions: int) -> str:
@@ -204,10 +214,10 @@ class _AnswerFile:
     def __init__(self, arrays: Mapping[str, Any], stream: ExportedStream, tests: EvalList) -> None:
         self.arrays, self.stream, self.tests = arrays, stream, tests
         self.classes = np.stack([stream.mask(e.classes) for e in stream.eval_sets])
-        if self._text(STREAM) != stream.digest:
+        if STREAM not in arrays:
             raise WrongError(
-                f"these are answers on another stream: {STREAM} must be the digest of stream.json, "
-                f"{stream.digest}"
+                f"they may be answers on another stream: {STREAM} is missing, the digest of "
+                f"stream.json, {stream.digest}"
             )
         self.kind = self._text(KIND) or "other"
         if ROWS in arrays and not np.array_equal(arrays[ROWS], tests.rows):

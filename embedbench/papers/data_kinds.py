@@ -125,7 +125,7 @@ def read_label(label: str) -> tuple[str, str]:
     """The paper's name of the data of a label, and their kind; "" if the label says neither.
 
     >>> read_label("a part of CUB-200, another backbone (birds50)")
-    ('CUB-200', 'a part of the paper\\'s data, another backbone')
+    ('CUB-200', "a part of the paper's data, another backbone")
     >>> read_label("MNIST")
     ('', '')
     """

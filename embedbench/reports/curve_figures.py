@@ -99,7 +99,7 @@ def spread_words(curves: Sequence[Curve], units: str = "seeds") -> str:
     if any(1 < n < LEAST for n in counts):
         text += f" · thin: single {'runs' if units == 'seeds' else units}"
     if any(n >= LEAST for n in counts):
-        text += f" · bands: 95 % over {units}"
+        text += f" · bands: 95 % over {units}"
     return text
 
 

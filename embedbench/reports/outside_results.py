@@ -10,13 +10,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from embedbench.errors import UserError
+from embedbench.errors import UserError, list_first
 from embedbench.scores.mean_intervals import Stat
+from embedbench.scores.run_record import FINAL
 
 from .percent_or_fraction import Number, check_share, find_divisors
-from .printed_means import TABLE, read_printed
+from .printed_means import PRINTED, TABLE, read_printed
 from .results import Result
-from .results_csv import KIND, SESSION, SPREAD, Lines, is_accuracy, is_name, read_lines, run_row
+from .results_csv import (
+    KIND,
+    MOST_NAMED,
+    SESSION,
+    SPREAD,
+    TEXTS,
+    UNNAMED,
+    Lines,
+    is_accuracy,
+    is_name,
+    read_lines,
+    run_row,
+)
+from .run_rows import RowOfRun
 
 Notify = Callable[[str], None]
 
@@ -54,7 +68,47 @@ def _read_runs(lines: Lines, notify: Notify) -> list[Result]:
         for (row, at), divisor in zip(having, divisors, strict=True):
             row[name] /= divisor
             check_share(row[name], name, at)
+    _name_unread(lines, rows, notify)
     return [Result(learner=row["learner"], seed=row["seed"], values=row) for row in rows]
+
+
+def _name_unread(lines: Lines, rows: Sequence[RowOfRun], notify: Notify) -> None:
+    """Say which columns hold no numbers of runs."""
+    unread = []
+    for name in lines.names:
+        if not name or is_name(name) or name in (*TEXTS, SESSION):
+            continue
+        values = [row[name] for row in rows if name in row]
+        if any(type(value) not in (int, float) for value in values):
+            unread.append(name)
+    if "" in lines.names:
+        unread.append(UNNAMED)
+    if unread:
+        notify(f"not read in {lines.path}: {list_first(unread, MOST_NAMED)}")
+
+
+# --- the final value of a score, which has two names ---
+
+
+def with_final(result: Result, metric: str, score: str) -> Result:
+    """The same with the final value of a base score under the other one of its names, too.
+
+    These are `FINAL` and the score's own one. `score` is the one that the table shows; a result
+    that says its own keeps to that. Results with the metric, and other metrics, stay.
+    """
+    score = str(result.values.get("score", score))
+    others = {FINAL: score, score: FINAL}
+    other = others.get(metric, "")
+    if metric in result.values or other not in result.values:
+        return result
+    values = {**result.values, metric: result.values[other]}
+    curves = dict(result.curves)
+    if other in curves:
+        curves[metric] = curves[other]
+    if PRINTED in values:
+        values[PRINTED] = {**values[PRINTED], metric: values[PRINTED][other]}
+    lower = result.lower | {metric} if other in result.lower else result.lower
+    return replace(result, values=values, curves=curves, lower=lower)
 
 
 # --- scores after each session ---

@@ -18,12 +18,14 @@ from .results_csv import (
     COLUMNS,
     KIND,
     KINDS,
+    MOST_NAMED,
     SEM,
     SESSION,
     SPREAD,
     STD,
     STD_N,
     UNDEFINED,
+    UNNAMED,
     Line,
     Lines,
     Z,
@@ -34,6 +36,7 @@ from .results_csv import (
     read_count,
     read_number,
 )
+from .table_metric import named_by_column
 
 MEAN = "mean"  # a column; and what its numbers are where no column `metric` says it
 METRIC, UNIT, BETTER, TABLE, SOURCE = "metric", "unit", "better", "table", "source"
@@ -143,8 +146,10 @@ def _value_columns(lines: Lines, notify: Callable[[str], None]) -> list[str]:
                 f"{lines.path} does not say which of {list_first(columns, 3)} its {name} is of",
                 "call that column mean",
             )
+    if "" in lines.names:
+        unread.append(UNNAMED)
     if unread:
-        notify(f"not read in {lines.path}: {list_first(unread, 5)}")
+        notify(f"not read in {lines.path}: {list_first(unread, MOST_NAMED)}")
     return columns
 
 
@@ -178,7 +183,7 @@ def _read_cell(line: Line, column: str, lines: Lines) -> _Cell:
     if given and not kind:
         raise unknown("± is", given, dict.fromkeys(KINDS.values()), at=line.at)
     decimals = 0 if math.isnan(mean) else max(0, -int(Decimal(text).as_tuple().exponent))
-    metric = line.cells.get(METRIC, column)
+    metric = named_by_column(line.cells.get(METRIC, column))
     return _Cell(line, metric, PrintedMean(mean, spread, kind, n), decimals)
 
 

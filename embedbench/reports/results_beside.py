@@ -15,13 +15,14 @@ from .headings_and_units import INCREMENTAL, SCORE_NAMES, heading, value_text
 from .load_results import Run
 from .match_streams import ON_THEIR_WORD, KnownStream, explain_misfit, match_stream, names_stream
 from .means_tables import OURS, SCHEMA, MeansTable, view
-from .outside_results import read_results
+from .outside_results import read_results, with_final
 from .printed_means import MEAN, PRINTED, TABLE
 from .result_rows import LEFT_OUT, Row, split_tables
 from .results import Result, Results, name_results
-from .results_csv import is_accuracy
+from .results_csv import MOST_NAMED, is_accuracy
 from .row_names import NO_NAMES, RowNames
 from .run_rows import settings_apart, streams, value_names
+from .table_metric import USUAL
 
 __all__ = ["SCHEMA", "TableChoice", "tables_beside", "tables_of_files"]
 
@@ -67,11 +68,17 @@ def tables_of_files(paths: Sequence[Path], wanted: TableChoice, notify: Notify) 
         title = " · ".join(filter(None, [result.values.get(TABLE, ""), stream]))
         tables.setdefault(title, []).append((path, replace(result, setting=setting)))
     views = []
+    unshown: dict[str, None] = {}
     for title, placed in tables.items():
         told, places = _told_apart(placed, several=len(paths) > 1)
         together = Results(tuple(told))
+        for metric in wanted.metrics:
+            together = Results(tuple(with_final(one, metric, USUAL) for one in together))
         _check_once(together)
-        for metric in wanted.metrics or _usual_metrics(together):
+        shown = wanted.metrics or _usual_metrics(together)
+        if not wanted.metrics:
+            unshown |= dict.fromkeys(n for n in _names(together.rows) if n not in shown)
+        for metric in shown:
             mine = _having(together, metric)
             if not len(mine):
                 continue
@@ -79,6 +86,8 @@ def tables_of_files(paths: Sequence[Path], wanted: TableChoice, notify: Notify) 
             name = " · ".join(filter(None, [title or paths[0].name, "" if metric == MEAN else of]))
             table = MeansTable(name, metric, mine, places, (), wanted.difference)
             views += [view(table), *_by_session(table)]
+    if views and unshown:
+        notify(f"not shown: {list_first([*unshown], MOST_NAMED)}; --metric names what is")
     if not views:
         names = {name for placed in tables.values() for name in _names([r for _, r in placed])}
         if wanted.metrics:
@@ -109,7 +118,7 @@ def tables_beside(
         notify(f"left out: {reason}")
     views = []
     for i, theirs in placed.items():
-        views += _stream_tables(tables[i], known[i], theirs, wanted)
+        views += _stream_tables(tables[i], known[i], theirs, wanted, notify)
     return views
 
 
@@ -121,7 +130,11 @@ def _known_stream(mine: Sequence[Row]) -> KnownStream:
 
 
 def _stream_tables(
-    mine: Sequence[Row], stream: KnownStream, theirs: list[tuple[Path, Result]], wanted: TableChoice
+    mine: Sequence[Row],
+    stream: KnownStream,
+    theirs: list[tuple[Path, Result]],
+    wanted: TableChoice,
+    notify: Notify,
 ) -> list[TableView]:
     """The tables of one stream, ours and theirs; refuses theirs if no metric agrees."""
     ours = [result for row in mine if row.learns for result in row.results]
@@ -138,6 +151,9 @@ def _stream_tables(
                     expected=f"{sessions}, as the stream {stream.title} has",
                     got=len(curve),
                 )
+    for metric in wanted.metrics:
+        score = mine[0].group.score
+        outside = [with_final(result, metric, score) for result in outside]
     given = _names(outside)
     if MEAN in given:
         raise UserError(
@@ -152,6 +168,9 @@ def _stream_tables(
     if not agreed:
         have = {*SCORE_NAMES, *mine[0].group.first.metrics}
         raise unknown("metric", given[0] if given else "", have, at=theirs[0][0])
+    if not wanted.metrics and (others := [name for name in given if name not in agreed]):
+        files = list_first([*dict.fromkeys(path.name for path, _ in theirs)], 3)
+        notify(f"not shown: {list_first(others, MOST_NAMED)} of {files}: no run of ours has it")
     notes = []
     for result in outside:
         if not names_stream(result):

@@ -18,9 +18,12 @@ from embedbench.errors import UserError, short
 from embedbench.storage.regular_files import read_text
 
 from .run_rows import NAMES, PREFIXES, RowOfRun
+from .table_metric import named_by_column
 
 MOST = 2**28  # bytes of a CSV file
 UNDEFINED = "nan", "NaN"  # as NumPy, pandas and R write it; an empty cell is the same
+MOST_NAMED = 20  # columns that a sentence names
+UNNAMED = "a column without a name"
 COLUMNS = "docs/runs.md has the columns of results from elsewhere"
 SPREAD, KIND, SESSION = "±", "± is", "session"
 TEXTS = ("table", "source", "unit")  # columns of texts, whatever these look like
@@ -98,6 +101,7 @@ def _column_names(given: Sequence[str], path: Path) -> tuple[list[str], str]:
         kinds = [name for name in names if find_kind(name)]
         spread_is = find_kind(kinds[0]) if kinds else ""
         names = [SPREAD if name in kinds else OTHER_NAMES.get(name.lower(), name) for name in names]
+    names = [name if is_name(name) else named_by_column(name) for name in names]
     for name in names:
         if name and names.count(name) > 1:
             alike = [

@@ -64,7 +64,7 @@ def trade_off(
     if metric not in (FINAL, *ANSWER_METRICS, *group.outside):
         name += f", of {metric_name(FINAL, group.score)}"
     if any(not math.isnan(score.half) for score in scores):
-        name += " · bars: 95 % over seeds"
+        name += " · bars: 95 % over seeds"
     panels[0].set_title(title_lines(name + CUT * fit, width), loc="left")
     for axes, (cost, each) in zip(panels, costs.items(), strict=True):
         axes.set_xlabel(cost)

@@ -25,6 +25,9 @@ ALIASES = {
     "a_last": FINAL,
     "a_avg": "average_incremental_accuracy",
     "a_auc": "average_anytime_accuracy",
+    "aia": "average_incremental_accuracy",
+    "aa": "average_accuracy",
+    "af": "average_forgetting",
     "harmonic_mean": "hacc",
     "pd": "performance_drop",
 }
@@ -35,6 +38,19 @@ PER_CLASS = {"accuracy": "class_accuracy", "within_accuracy": "within_class_accu
 def meant(name: str) -> str:
     """The metric that a name means: one of `ALIASES`, in small letters or not, or itself."""
     return ALIASES.get(name.lower(), name)
+
+
+def named_by_column(name: str) -> str:
+    """The metric that a column of somebody's table is of, in any case of letters; else its name.
+
+    >>> [named_by_column(name) for name in ("A_Last", "Accuracy", "Speed")]
+    ['final_accuracy', 'accuracy', 'Speed']
+    """
+    known = meant(name)
+    if known != name:
+        return known
+    ours = {*BASE_SCORES, *all_metrics(), *FUNCTIONS, *CURVES, FINAL}
+    return name.lower() if name.lower() in ours else name
 
 
 def split_names(names: Sequence[str]) -> tuple[str | None, list[str]]:

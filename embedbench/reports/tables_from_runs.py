@@ -13,7 +13,7 @@ import itertools
 import json
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -29,7 +29,7 @@ from embedbench.scores.learner_verdicts import Over, RowVerdict
 from embedbench.scores.metric_jackknife import CURVES
 from embedbench.scores.old_and_new_classes import FEW_SHOT
 from embedbench.scores.record_files import FEW_SHOT as FEW_SHOT_PROTOCOL
-from embedbench.scores.record_files import find
+from embedbench.scores.record_files import find, load
 from embedbench.scores.run_record import FINAL, RunRecord
 from embedbench.scores.score_matrix import mean_or_nan
 from embedbench.scores.scores_of_guessing import guess_scores, largest_share, without_draws
@@ -39,7 +39,16 @@ from embedbench.text.table_export import flatten
 
 from .compare_learners import judge
 from .load_results import align_records
-from .result_rows import LEFT_OUT, Group, Guess, Row, candidates, find_run, split_tables
+from .result_rows import (
+    LEFT_OUT,
+    Group,
+    Guess,
+    Row,
+    candidates,
+    find_run,
+    split_tables,
+    stream_title,
+)
 from .results import variations
 from .row_names import NO_NAMES, RowNames
 from .run_rows import differences, labels
@@ -150,7 +159,22 @@ def collect(
         raise refused[0]
     for error in refused:
         notify(f"left out, a whole table: {error}")
-    return _apart(rows)
+    return _apart(rows, [] if places is None else _neighbours(root, tables))
+
+
+def _neighbours(root: Path, tables: Iterable[Path]) -> list[RunRecord]:
+    """A run of each other stream under `root`, which titles tell ours from."""
+    taken, found = {*tables}, []
+    for run in find(root):
+        stream = run.resolve().parent.parent
+        if stream in taken:
+            continue
+        taken.add(stream)
+        try:
+            found.append(load(run))
+        except UserError:  # it is not in this table, and `report` says what is wrong with it
+            continue
+    return found
 
 
 def _on_average(run: RunRecord, place: Path) -> RunRecord:
@@ -161,11 +185,17 @@ def _on_average(run: RunRecord, place: Path) -> RunRecord:
         return run
 
 
-def _apart(rows: Sequence[Row]) -> list[Row]:
-    """The same rows; tables of one title have in it what differs between their protocols."""
+def _apart(rows: Sequence[Row], neighbours: Sequence[RunRecord]) -> list[Row]:
+    """The same rows; tables of one title have in it what differs between their protocols.
+
+    `neighbours` are runs of tables that are not shown.
+    """
     tables = [mine[0].group for mine in split_tables(rows)]
-    apart = differences([(g.title, _settings(g.first)) for g in tables], absent=False)
-    named = {id(g): replace(g, apart=", ".join(w)) for g, w in zip(tables, apart, strict=True)}
+    titled = [(g.title, _settings(g.first)) for g in tables]
+    titled += [(stream_title(run), _settings(run)) for run in neighbours]
+    named = {}
+    for group, words in zip(tables, differences(titled, absent=False), strict=False):
+        named[id(group)] = replace(group, apart=", ".join(words))
     return [replace(row, group=named[id(row.group)]) for row in rows]
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 from embedbench.config.json_records import ABSENT, JsonRecord, parse_toml
-from embedbench.errors import UserError, unknown
+from embedbench.errors import UserError, list_first, unknown
 from embedbench.scores.learner_verdicts import SAMPLE, Over, RowVerdict
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.metric_jackknife import CURVES
@@ -28,13 +28,14 @@ from .headings_and_units import EQUAL, heading, is_cost, is_equal, metric_name, 
 from .load_results import Run
 from .match_streams import ON_THEIR_WORD, KnownStream, match_stream, names_stream
 from .measurement_words import describe_measurements
-from .outside_results import read_results
+from .outside_results import read_results, with_final
 from .published_table import PUBLISHED, PublishedTable, compare, read_published, view
 from .result_rows import LEFT_OUT
 from .results import Result, Results, name_results
+from .results_csv import MOST_NAMED
 from .row_names import RowNames, read_names
 from .run_rows import condition_values, matching, settings_apart, streams, value_names
-from .table_metric import first_score, meant
+from .table_metric import USUAL, first_score, meant
 from .tables_from_runs import collect
 
 SCHEMA = "embedbench-tables/1.0"
@@ -101,7 +102,7 @@ def beside_published(
             if _left_out(run):
                 notify(f"left out: {run.label} seed {run.seed}: {run.values['flags']}")
             else:
-                used.append(run)
+                used.append(with_final(run, meant(table.metric), score or USUAL))
     return view(table, compare(table, used))
 
 
@@ -264,9 +265,10 @@ def _table(
     used = [run for run in itertools.compress(every, keep) if not _left_out(run)]
     if not used:
         raise UserError(f"no run is left to show in the table {selection.title!r}")
+    used = _with_finals(_with_streams(used), selection, notify)
     rows = [run.values for run in used]
     named = []
-    for run, setting in zip(_with_streams(used), settings_apart(rows), strict=True):
+    for run, setting in zip(used, settings_apart(rows), strict=True):
         named.append(replace(run, setting=setting))
     known = value_names(rows)
     for name in selection.metrics:
@@ -274,6 +276,29 @@ def _table(
         if metric not in known:
             raise unknown("value of the runs", metric, known)
     return _means(selection, Results(tuple(name_results(named, names))))
+
+
+def _with_finals(
+    runs: Sequence[Result], selection: Selection, notify: Callable[[str], None]
+) -> list[Result]:
+    """The runs; in those of files the final value of the score shown has both its names.
+
+    Says which of a table's metrics a result of a file does not have.
+    """
+    shown = {run.stream: str(run.values["score"]) for run in runs if run.record is not None}
+    made = []
+    said = cache(notify)  # each sentence once
+    for run in runs:
+        score = shown.get(run.stream, USUAL)
+        for name in selection.metrics if run.record is None else ():
+            metric = name.removeprefix(MAX)
+            run = with_final(run, metric, score)
+            if shown and metric not in run.values:
+                of = f" ({score})" if metric == FINAL else ""
+                have = list_first(value_names([run.values]), MOST_NAMED) or "no numbers"
+                said(f"{run.label} has no {metric}{of}; it has {have}")
+        made.append(run)
+    return made
 
 
 def _with_streams(runs: Sequence[Result]) -> list[Result]:

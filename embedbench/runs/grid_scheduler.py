@@ -67,6 +67,7 @@ def run_grid(
     overwrite: bool = False,
     progress: StageProgress = lambda *_: None,
     planned: Callable[[Mapping[Path, str]], None] = lambda _: None,
+    failing: Notify = silent,
     notify: Notify = silent,
     streams: StreamCache | None = None,
 ) -> Outcome:
@@ -92,6 +93,8 @@ def run_grid(
         Called with the label of the current run, and the numbers of finished and of all runs.
     planned : callable
         Called once, with the labels of all runs by their directories.
+    failing : callable
+        Called with a sentence when a run fails; an empty one where no other run is left to make.
     notify : callable
         Takes a message, here and in the worker processes, so it must be picklable.
     streams : StreamCache or None
@@ -119,7 +122,7 @@ def run_grid(
             _note_newer(task, notify)
             tasks[run_dir] = replace(task, anew=True, replaces=run_at(run_dir))
     planned({run_dir: task.label for run_dir, task in tasks.items()})
-    grid = _Grid(tasks, requested, progress, notify, outcome)
+    grid = _Grid(tasks, requested, progress, failing, notify, outcome)
     try:
         grid.make_all(root, engine)
     except KeyboardInterrupt:  # workers have been stopped at once
@@ -180,6 +183,7 @@ class _Grid:
     tasks: dict[Path, Task]
     requested: Collection[Path]
     progress: StageProgress
+    failing: Notify
     notify: Notify
     outcome: Outcome = field(default_factory=Outcome)
     total: int = 0
@@ -217,6 +221,9 @@ class _Grid:
                     became = self._take_answer(task, *became)
             except Exception as error:
                 self.outcome.fail(task.spec, error)
+                left = self.total - done - (executor is None)  # here `done` is without this one
+                reason = self.outcome.failed[-1][1]
+                self.failing(f"{task.label} failed, {left} runs are left: {reason}" if left else "")
                 continue
             if became == "held":
                 held.append(task)

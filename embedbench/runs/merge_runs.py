@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from embedbench.config.json_records import JsonRecord
 from embedbench.errors import UserError
 from embedbench.scores import record_files
@@ -27,29 +29,39 @@ class MergeResult(JsonRecord):
         Runs whose metrics waited for a reference that is there now.
     left_out : tuple of str
         A sentence for each run that is damaged.
+    answers_alone : int
+        Runs of those there that lack how sure a learner was, which a later directory has.
     """
 
     copied: int
     there: int
     filled: int
     left_out: tuple[str, ...]
+    answers_alone: int = 0
 
     @property
     def sentence(self) -> str:
         """The numbers in words."""
         filled = f", reference values filled in: {self.filled}" if self.filled else ""
-        return f"runs copied: {self.copied}, there already: {self.there}{filled}"
+        numbers = f"runs copied: {self.copied}, there already: {self.there}{filled}"
+        if not self.answers_alone:
+            return numbers
+        return (
+            f"{numbers}\n{self.answers_alone} of those there are answers alone, and another "
+            "directory has how sure their learners were: name that one first, with a new --out"
+        )
 
 
 def merge(roots: Sequence[Path], out: Path) -> MergeResult:
     """Copy the finished runs of several directories, with their references, into `out`.
 
     A run is copied if its predictions have the SHA-256 that its record names. Two runs in
-    directories of one name are equal if their predictions are; the first is kept. `out` may hold
-    runs already.
+    directories of one name are equal if their predictions are, or the answers of both where one
+    has answers alone; the first is kept. `out` may hold runs already.
     """
     copied = 0
     there = 0
+    answers_alone = 0
     left_out = list[str]()
     if out.exists() and not out.is_dir():
         raise UserError(f"{out} is a file", "--out takes a directory for the run records")
@@ -71,6 +83,9 @@ def merge(roots: Sequence[Path], out: Path) -> MergeResult:
                 copied += 1
             elif verify_predictions(run_dir) == sha256:
                 there += 1
+            elif (kept_all := _same_answers(run_dir, run)) is not None:
+                there += 1
+                answers_alone += not kept_all
             else:
                 raise UserError(
                     f"{run_dir} and {run} are runs of one place with different predictions",
@@ -78,7 +93,7 @@ def merge(roots: Sequence[Path], out: Path) -> MergeResult:
                 )
     runs = record_files.find(out, references=True) if out.is_dir() else []
     filled = sum(fill_if_free(run_dir, out) for run_dir in runs)
-    return MergeResult(copied, there, filled, tuple(left_out))
+    return MergeResult(copied, there, filled, tuple(left_out), answers_alone)
 
 
 def verify_predictions(run: Path) -> str:
@@ -91,6 +106,25 @@ def verify_predictions(run: Path) -> str:
             "embedbench score RUNS --update adds it",
         )
     return actual
+
+
+def _same_answers(run_dir: Path, run: Path) -> bool | None:
+    """Whether `run_dir` has all that is known of two runs, one of answers alone; None: they differ.
+
+    A pack `--answers-only` leaves out how sure a learner was, so that its file is another one.
+    """
+    kept, other = record_files.read_predictions(run_dir), record_files.read_predictions(run)
+    if type(kept) is not type(other):
+        return None
+    optional = kept.optional()
+    more = [name for name in optional if getattr(kept, name) is not None]
+    their_more = [name for name in optional if getattr(other, name) is not None]
+    if more and their_more:
+        return None
+    for name in kept.tables().keys() - optional:
+        if not np.array_equal(getattr(kept, name), getattr(other, name)):
+            return None
+    return not their_more
 
 
 def _copy(run: Path, run_dir: Path, out: Path, sha256: str) -> bool:

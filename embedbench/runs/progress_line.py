@@ -46,12 +46,13 @@ class Progress:
 
     def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
         self.what, self.unit, self.text, self.limit = what, "", "", ""
-        self.done = 0
+        self.done = self.failed = 0
         self.total: int | None = None
         self._clock, self._at_work = clock, _nothing
         self._began = clock()
         self._since = self._began, 0.0  # where the pace is counted from: when, and what was done
         self.draw: Callable[[], None] = lambda: None
+        self.say: Callable[[str], None] = lambda _: None
 
     def __call__(self, *what: str | int) -> None:
         """Move it; a total that changes, or fewer done than before, is a new piece of work."""
@@ -61,6 +62,12 @@ class Progress:
         self.text = next((w for w in what if isinstance(w, str) and w), "")
         self.done, self.total = done, total
         self.draw()
+
+    def fail(self, sentence: str = "") -> None:
+        """Count one of those done as failed, and say why at once."""
+        self.failed += 1
+        if sentence:
+            self.say(printable(sentence))
 
     def say_limit(self, text: str) -> None:
         """Say what limits the pace."""
@@ -72,7 +79,7 @@ class Progress:
         `at_work` is asked for each line.
         """
         self.unit, self.text, self.limit, self._at_work = unit, "", "", at_work
-        self.done, self.total = 0, None
+        self.done, self.failed, self.total = 0, 0, None
         self.draw()
         return self
 
@@ -104,6 +111,8 @@ class Progress:
         said = [self.what, f"{duration(now - self._began)} so far"]
         if total is not None:
             said[0] += f": {done:,} of {total:,} {self.unit}".rstrip()
+            if self.failed:
+                said[0] += f", {self.failed:,} failed"
             if done < total:
                 said.append(self._left(now, done + at_work.parts, total))
         said += filter(None, [at_work.text or self.text, self.limit])
@@ -152,7 +161,9 @@ def show_progress(what: str, write: Callable[[str], None], quiet: bool) -> Itera
     progress = Progress(what)
     if quiet:
         yield progress
-    elif _is_terminal():
+        return
+    progress.say = write
+    if _is_terminal():
         with _bar(progress):
             yield progress
     elif _is_notebook():
@@ -227,14 +238,12 @@ def _bar(progress: Progress) -> Iterator[None]:
         task = display.add_task(progress.what, total=None)
 
         def draw() -> None:
-            said = filter(
-                None,
-                [
-                    progress.text or progress.unit or progress.what,
-                    progress.limit.partition(" (")[0],
-                ],
-            )
-            text = printable(" · ".join(said))
+            said = [progress.text or progress.unit or progress.what]
+            if progress.limit:
+                said.append(progress.limit.partition(" (")[0])
+            if progress.failed:
+                said.insert(0, f"{progress.failed} failed")
+            text = printable(" · ".join(filter(None, said)))
             display.update(task, completed=progress.done, total=progress.total, description=text)
 
         progress.draw = draw

@@ -76,6 +76,8 @@ class PackResult(JsonRecord):
         The embedding files of the runs: name → URL, None where no record has one.
     unknown_left_out : tuple of str
         Files of unknown samples whose answers a pack of answers alone does not have.
+    paths : tuple of str
+        Those for which a path of this machine was given, which packs do not keep.
     """
 
     runs: int
@@ -83,16 +85,19 @@ class PackResult(JsonRecord):
     sha256: str
     files: dict[str, str | None]
     unknown_left_out: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
 
     @property
     def sentence(self) -> str:
         """The numbers in words, and the files that a reader could not get."""
         numbers = f"runs: {self.runs}, references: {self.references}; SHA-256 {self.sha256}"
-        missing = [
-            f"\nnothing says where {name} can be had; --url {name}=URL does"
-            for name, url in self.files.items()
-            if url is None
-        ]
+        missing = []
+        for name, url in self.files.items():
+            if url is not None:
+                continue
+            if name in self.paths:
+                missing.append(f"\n--url {name} names a path of this machine, which is not kept")
+            missing.append(f"\nnothing says where {name} can be had; --url {name}=URL does")
         unseen = [
             f"\nthe answers to the unknown samples of {name} are left out (--answers-only), and "
             "the metrics that need them"
@@ -123,7 +128,7 @@ def pack(
         Who submits it, and when; None: not stated.
     urls : mapping
         Name of an embedding file → where others can get it. The records in the pack say so, unless
-        the file was named by a URL already.
+        the file was named by a URL already. Those of `file:///…` are not kept.
     answers_only : bool
         Whether predictions lose what says how sure a learner was, see `without_confidence`.
 
@@ -159,6 +164,7 @@ def pack(
                     left_out[made.unknown.name] = None
                 predictions, made = without_confidence(run, made)
             made = replace(made, files=tuple(_with_url(file, urls) for file in made.files))
+            made = replace(made, files=tuple(map(_without_path, made.files)))
             for file in made.files:
                 files[file.name] = file.url
                 _check_one_content(file, contents, urls)
@@ -170,7 +176,8 @@ def pack(
                 raise unknown("file of these runs", name, files)
     references = sum("references" in run.relative_to(root).parts for run in packed)
     sha256 = user_cache.sha256(out)
-    return PackResult(len(packed) - references, references, sha256, files, tuple(left_out))
+    paths = tuple(name for name, url in urls.items() if _is_path(url))
+    return PackResult(len(packed) - references, references, sha256, files, tuple(left_out), paths)
 
 
 def is_place(parts: Sequence[str]) -> bool:
@@ -227,6 +234,16 @@ def _with_url(file: FileInfo, urls: Mapping[str, str]) -> FileInfo:
             f"{file.name} was read from {file.url}, and --url names {url}", "leave --url out"
         )
     return replace(file, url=url)
+
+
+def _without_path(file: FileInfo) -> FileInfo:
+    """A file of a record without a URL that is a path of this machine."""
+    return replace(file, url=None) if file.url is not None and _is_path(file.url) else file
+
+
+def _is_path(url: str) -> bool:
+    """Whether a URL names a file of this machine."""
+    return url.lower().startswith("file:")
 
 
 def _add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:

@@ -142,6 +142,7 @@ def run_all(
             trials=advance.coming_stage("trials"),
             progress=advance.coming_stage("runs", at_work),
             planned=at_work.plan,
+            failing=lambda _: advance.fail(),  # `describe_outcome` names them
             notify=notify,
         ).make()
     sentences = describe_outcome(outcome)

@@ -49,6 +49,7 @@ class StudyRuns:
     trials: StageProgress = lambda *_: None
     progress: StageProgress = lambda *_: None
     planned: Callable[[Mapping[Path, str]], None] = lambda _: None
+    failing: Notify = silent
     notify: Notify = silent
     streams: StreamCache = field(default_factory=StreamCache)
 
@@ -69,6 +70,7 @@ class StudyRuns:
             overwrite=self.overwrite,
             progress=self.progress,
             planned=self.planned,
+            failing=self.failing,
             notify=self.notify,
             streams=self.streams,
         )

@@ -60,3 +60,19 @@ def test_a_name_is_listed_with_its_settings() -> None:
     described = list_entries.describe("streams", "b0-inc2")
     rows = {row["setting"]: row["value"] for row in described["settings"]}
     assert rows == {f"protocol.{name}": value for name, value in B0_INC2.items()}
+
+
+@pytest.mark.parametrize(
+    ("name", "base", "step"), [("b4-inc2", 4, 2), ("b0-inc3", 3, 3), ("B50-INC11", 50, 11)]
+)
+def test_a_stream_without_a_name_has_its_settings_named(name: str, base: int, step: int) -> None:
+    way = f"--protocol incremental-class --set protocol.base={base} --set protocol.step={step};"
+    with pytest.raises(UserError, match=way):
+        find_protocol(name)
+
+
+@pytest.mark.parametrize("name", ["b0-inc0", "b4-inc2-natural"])
+def test_what_is_no_such_stream_has_no_settings_named(name: str) -> None:
+    with pytest.raises(UserError) as error:
+        find_protocol(name)
+    assert "--set" not in str(error.value)

@@ -412,3 +412,53 @@ def test_a_mat_file_that_ends_the_process_is_not_read(
     monkeypatch.setattr(untrusted_files, "ask", lambda kind, path: {"ended": "crashes"})
     said = refusal(import_file, tmp_path / "a.mat", tmp_path / "a.h5")
     assert "cannot be read (scipy crashes)" in said
+
+
+# --- names of rows are no classes ---
+
+
+@pytest.mark.parametrize("labels", ["words.txt", "words.npy", "nearly.txt"])
+def test_labels_that_name_the_rows_are_refused(labels: str, tmp_path: Path) -> None:
+    words = [f"word-{row}" for row in range(40)]
+    (tmp_path / "words.txt").write_text("\n".join(words))
+    (tmp_path / "nearly.txt").write_text("\n".join(["word-1", *words[1:]]))
+    np.save(tmp_path / "words.npy", np.arange(40) + 1000)
+    np.save(tmp_path / "x.npy", make_features(40, D))
+    said = refusal(
+        import_file, tmp_path / "x.npy", tmp_path / "a.h5", labels=str(tmp_path / labels)
+    )
+    assert "different labels for 40 rows" in said
+    assert "they name the rows, and are no classes; give labels that several rows share" in said
+
+
+def test_ids_in_the_column_of_the_labels_are_refused(tmp_path: Path) -> None:
+    table = pd.DataFrame(make_features(40, D)).add_prefix("f")
+    table["label"] = [f"img_{row}.png" for row in range(40)]
+    table.to_csv(tmp_path / "a.csv", index=False)
+    said = refusal(import_file, tmp_path / "a.csv", tmp_path / "a.h5")
+    assert "label has 40 different labels for 40 rows, such as 'img_0.png' and 'img_1.png'" in said
+
+
+def test_two_samples_a_class_are_classes(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", X=make_features(40, D), y=np.arange(40) // 2)
+    assert len(imported(tmp_path, tmp_path / "a.npz")[0].classes) == 20
+
+
+def headless(folder: Path, table: Any) -> str:
+    np.savetxt(folder / "a.tsv", table, delimiter="\t")
+    return str(refusal(import_file, folder / "a.tsv", folder / "a.h5"))
+
+
+def test_columns_of_features_alone_are_not_proposed_as_labels(tmp_path: Path) -> None:
+    said = headless(tmp_path, X)
+    assert said.endswith("--labels FILE (one label a row in order, or lines of id and label)")
+
+
+def test_the_column_of_whole_numbers_is_proposed_as_labels(tmp_path: Path) -> None:
+    said = headless(tmp_path, np.column_stack([X, Y]))
+    assert said.endswith(f"--labels 'column {D + 1}' if this one, of whole numbers, holds them")
+
+
+def test_of_columns_that_are_all_of_whole_numbers_none_is_proposed(tmp_path: Path) -> None:
+    said = headless(tmp_path, np.round(X * 100))
+    assert said.endswith("--labels 'column N' if the Nth one of these columns holds them")

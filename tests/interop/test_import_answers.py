@@ -240,6 +240,17 @@ def test_malformed_scores_are_one_sentence(plain_stream: Path, tmp_path: Path) -
     assert not list((tmp_path / "r").rglob("record.json"))
 
 
+def test_answers_of_another_stream_are_named_so_before_their_sessions(
+    plain_stream: Path, tmp_path: Path
+) -> None:
+    stream = load(plain_stream)[0]
+    arrays = answers_of(stream, "answers", 20, 0)
+    arrays["answers_after_9"] = arrays["answers_after_0"]  # of a stream of ten sessions
+    np.savez(tmp_path / "a.npz", stream="0" * 64, **arrays)
+    with pytest.raises(UserError, match="these are answers on another stream"):
+        come_in(tmp_path / "a.npz", plain_stream)
+
+
 def test_answers_beyond_the_classes_are_refused(plain_stream: Path, tmp_path: Path) -> None:
     """And a sample without an answer is flagged."""
     stream, tests = load(plain_stream)

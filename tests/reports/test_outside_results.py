@@ -155,3 +155,49 @@ def test_what_is_converted_and_not_read_is_said(tmp_path: Path) -> None:
     read_results(tmp_path / "t.csv", said.append)
     path = tmp_path / "t.csv"
     assert said == [f"not read in {path}: year", f"mean of {path} is in percent"]
+
+
+@pytest.mark.parametrize(
+    ("column", "name"),
+    [
+        ("A_last", "final_accuracy"),
+        ("a_last", "final_accuracy"),
+        ("A_AVG", "average_incremental_accuracy"),
+        ("AIA", "average_incremental_accuracy"),
+        ("aia", "average_incremental_accuracy"),
+        ("A_auc", "average_anytime_accuracy"),
+        ("AF", "average_forgetting"),
+        ("PD", "performance_drop"),
+        ("Accuracy", "accuracy"),
+        ("RAA", "raa"),
+    ],
+)
+def test_a_column_of_a_usual_name_is_that_metric(column: str, name: str, tmp_path: Path) -> None:
+    (made,) = read(tmp_path, f"method,seed,{column}\na,0,0.725\n")
+    assert made.value(name) == 0.725
+
+
+@pytest.mark.parametrize("head", ["method,A_avg", "method,metric,mean"])
+def test_a_printed_mean_of_a_usual_name_is_that_metric(head: str, tmp_path: Path) -> None:
+    cells = "72.5" if head.endswith("A_avg") else "a_AVG,72.5"
+    made = only(tmp_path, f"{head}\na,{cells}\n")
+    assert made.value("average_incremental_accuracy") == pytest.approx(0.725)
+
+
+def test_two_names_of_one_metric_are_two_columns(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"two columns 'final_accuracy' \(A_last and final_acc"):
+        read(tmp_path, "method,seed,A_last,final_accuracy\na,0,0.5,0.5\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (",method,seed,accuracy,note\n0,a,0,0.5,x\n", "note, a column without a name"),
+        (",method,accuracy\n0,a,0.5\n", "a column without a name"),
+    ],
+)
+def test_columns_that_are_left_out_are_named(text: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(text, encoding="utf-8")
+    notes: list[str] = []
+    read_results(tmp_path / "t.csv", notes.append)
+    assert f"not read in {tmp_path / 't.csv'}: {said}" in notes

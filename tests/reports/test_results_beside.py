@@ -10,7 +10,7 @@ from report_records import keep, make
 
 from embedbench.errors import UserError
 from embedbench.reports.load_results import load_runs
-from embedbench.reports.results_beside import TableChoice, tables_beside
+from embedbench.reports.results_beside import TableChoice, tables_beside, tables_of_files
 from embedbench.reports.tables_from_runs import collect
 from embedbench.reports.toml_report import read_selections, select
 
@@ -135,8 +135,8 @@ def test_a_mean_of_no_metric_is_refused(one: Path, tmp_path: Path) -> None:
 
 
 def test_a_metric_that_ours_have_not_is_refused(one: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"unknown metric 'A_last'"):
-        beside(one, tmp_path, "method,seed,A_last\nmine,0,70\n")
+    with pytest.raises(UserError, match=r"unknown metric 'speed'"):
+        beside(one, tmp_path, "method,seed,speed\nmine,0,70\n")
 
 
 def test_a_stream_of_other_length_is_refused(one: Path, tmp_path: Path) -> None:
@@ -220,3 +220,27 @@ def test_a_value_at_a_moment_is_not_the_final_one(one: Path) -> None:
     """Rows of `load_runs` hold the final score among their values."""
     run = load_runs(one).results().where(learner="ncm", seed=0).rows[0]
     assert [run.value("final_accuracy", moment=i) for i in (0, 1)] == [0.9, 0.75]
+
+
+@pytest.mark.parametrize("column", ["accuracy", "final_accuracy", "A_last"])
+@pytest.mark.parametrize("asked", ["accuracy", "final_accuracy"])
+def test_the_final_value_of_the_score_shown_has_two_names(
+    column: str, asked: str, one: Path, tmp_path: Path
+) -> None:
+    (table,) = beside(one, tmp_path, f"method,seed,{column}\nmine,0,0.7\n", metrics=[asked])
+    assert row_of(table, "mine")["mean"] == 0.7
+
+
+def test_columns_of_theirs_that_no_table_shows_are_named(one: Path, tmp_path: Path) -> None:
+    (tmp_path / "theirs.csv").write_text("method,seed,accuracy,speed\nmine,0,0.7,3\n")
+    notes: list[str] = []
+    rows = collect(one, notify=pytest.fail)
+    tables_beside(rows, [tmp_path / "theirs.csv"], TableChoice(), notes.append)
+    assert "not shown: speed of theirs.csv: no run of ours has it" in notes
+
+
+def test_columns_of_a_file_alone_that_its_table_does_not_show_are_named(tmp_path: Path) -> None:
+    (tmp_path / "theirs.csv").write_text("method,seed,accuracy,AF\nmine,0,0.7,0.1\n")
+    notes: list[str] = []
+    tables_of_files([tmp_path / "theirs.csv"], TableChoice(), notes.append)
+    assert "not shown: average_forgetting; --metric names what is" in notes

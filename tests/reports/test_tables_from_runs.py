@@ -20,6 +20,7 @@ from embedbench.reports.run_values import run_value
 from embedbench.reports.tables_from_runs import check_average, check_comparable, collect
 from embedbench.reports.terminal_tables import table_text
 from embedbench.runs import learner_and_protocol_names as names
+from embedbench.scores import record_files
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
 
@@ -330,3 +331,13 @@ def test_tables_average_independent_runs_only(tmp_path: Path) -> None:
     assert row.n == "2"
     assert "single seeds set otherwise, in no mean: 2" in table_text([row])
     assert "in no mean" not in table_text(collect(keep_each(tmp_path / "alone", *runs[:2])))
+
+
+def test_a_stream_beside_others_in_its_directory_is_told_apart(tmp_path: Path) -> None:
+    """`run` shows its own runs alone, and those of an earlier command were on another stream."""
+    for base in (2, 4):
+        other = {"protocol_params": {"base": base}, "digests": {"recipe": f"{base:064x}"}}
+        keep(tmp_path, make("ncm", **other), stream=f"base-{base}")
+    places = [place for place in record_files.find(tmp_path) if "base-4" in str(place)]
+    (row,) = collect(tmp_path, places, notify=pytest.fail)
+    assert row.group.title.endswith("toy.h5 · base=4")

@@ -71,9 +71,10 @@ a-learner 3       49.1           0.8  0.546 0.700  0.491  40.9 2.0     6.0 K
 ong-name
 chance    –       80.0             –  0.889 0.700  0.800  10.0 2.0     6.0
 
-behind by: mean paired difference to the best, and in brackets its 95 % interval
-over 3 seeds alone: above 0 a row is behind, else it may be level; 5 % for each
-row, with normal residuals
+behind by: mean paired difference to the best, and in brackets the 95 % interval
+of the distance to whichever row is the best (an end may be that to another
+one), over 3 seeds alone: above 0 a row is behind, else it may be level; 5 % for
+each row, with normal residuals
 fewer than 5 seeds: in half of the rows no difference under 1.4 points can be
 seen
 K  collapsed: a run has under half of what the row's median has above chance: a

@@ -279,3 +279,24 @@ def test_the_column_of_the_final_score_is_named_for_it(tmp_path: Path, name: str
     (table,) = shown(tmp_path, f'[report]\nruns = ["runs"]\nmetrics = ["{name}", "bytes.total"]')
     header = next(x for x in render_text(table.parts).splitlines() if x.startswith("learner"))
     assert "accuracy %" in header
+
+
+@pytest.mark.parametrize("column", ["accuracy", "final_accuracy", "A_last"])
+@pytest.mark.parametrize("metric", ["A_last", "final_accuracy", "accuracy", "max A_last"])
+def test_the_final_score_of_a_result_from_elsewhere_has_two_names(
+    column: str, metric: str, root: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "theirs.csv").write_text(f"method,seed,protocol.base,{column}\nmine,0,2,0.7\n")
+    runs = f'runs = ["{root}", "theirs.csv"]\ncolumns = "stream"\n'
+    (table,) = shown(tmp_path, f'[report]\n{runs}metrics = ["{metric}"]')
+    (mine,) = [row for row in table.rows if row["learner"] == "mine"]
+    assert 0.7 in mine.values()
+
+
+def test_why_a_result_from_elsewhere_has_no_number_is_said(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "theirs.csv").write_text("method,seed,protocol.base,class_accuracy\nmine,0,2,0.7\n")
+    runs = f'runs = ["{root}", "theirs.csv"]\ncolumns = "stream"\n'
+    (tmp_path / "shown.toml").write_text(f"[report]\n{runs}")
+    notes: list[str] = []
+    select(read_selections(tmp_path / "shown.toml"), tmp_path, notes.append)
+    assert "mine has no final_accuracy (accuracy); it has class_accuracy" in notes

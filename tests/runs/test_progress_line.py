@@ -42,6 +42,22 @@ def test_a_line_says_what_how_far_and_how_long(clock: Clock) -> None:
     assert runs.sentence() == "runs: 2 of 8 · 0:01:00 so far · about 0:03:00 left · ncm seed 1"
 
 
+def test_a_line_says_how_many_failed(clock: Clock) -> None:
+    runs = Progress("run", clock).stage("runs")
+    runs("", 0, 8)
+    clock.now += 60
+    runs("ncm seed 1", 2, 8)
+    runs.fail()
+    assert runs.sentence().startswith("run: 2 of 8 runs, 1 failed · 0:01:00 so far")
+
+
+def test_what_fails_is_said_at_once() -> None:
+    said: list[str] = []
+    with progress_line.show_progress("run", said.append, quiet=False) as runs:
+        runs.stage("runs").fail("mlp seed 0 failed")
+        assert said == ["mlp seed 0 failed"]
+
+
 def test_work_that_never_said_how_much_it_is(clock: Clock) -> None:
     order = Progress("order", clock)
     clock.now += 3725

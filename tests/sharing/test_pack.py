@@ -363,6 +363,33 @@ def test_a_pack_that_is_replaced_while_it_is_verified(
     assert runs == []
 
 
+@pytest.mark.parametrize("first", ["a.zip", "answers.zip"])
+def test_answers_alone_of_a_run_are_that_run(first: str, team: Path, tmp_path: Path) -> None:
+    shutil.copy(team / "a.zip", tmp_path)
+    pack(team / "runs", tmp_path / "answers.zip", answers_only=True)
+    names = sorted(["a.zip", "answers.zip"], key=lambda name: name != first)
+    result = merge_packs([tmp_path / name for name in names], tmp_path / "out")
+    assert (result.copied, result.there) == (10, 10)
+    assert ("are answers alone" in result.sentence) is (first == "answers.zip")
+
+
+def test_other_answers_of_a_run_are_refused_as_answers_alone_too(
+    team: Path, tmp_path: Path
+) -> None:
+    pack(team / "runs", tmp_path / "answers.zip", answers_only=True)
+    merge_packs([tmp_path / "answers.zip"], tmp_path / "out")
+    run = record_files.find(tmp_path / "out")[0]
+    made = record_files.load(run)
+    answers = record_files.read_predictions(run, made)
+    other = answers.answer.copy()
+    other[-1, 0] = (other[-1, 0] + 1) % answers.seen.shape[1]
+    sha256 = replace(answers, answer=other).save(run / "predictions.h5")
+    values = json.loads((run / "record.json").read_text())
+    (run / "record.json").write_text(json.dumps(values | {"predictions_sha256": sha256}))
+    with pytest.raises(UserError, match="runs of one place with different predictions"):
+        merge_packs([team / "a.zip"], tmp_path / "out")
+
+
 URL = "https://files.example.org/e.h5"
 
 
@@ -379,6 +406,19 @@ def test_a_file_of_which_nothing_says_where_it_can_be_had_is_named(
 ) -> None:
     result = pack(team / "runs", tmp_path / "p.zip")
     assert result.sentence.endswith("\nnothing says where e.h5 can be had; --url e.h5=URL does")
+
+
+@pytest.mark.parametrize("url", ["file:///home/jane/e.h5", "FILE:///home/jane/e.h5#sha256=0"])
+def test_a_path_of_this_machine_is_no_place_for_others(
+    url: str, team: Path, tmp_path: Path
+) -> None:
+    result = pack(team / "runs", tmp_path / "p.zip", urls={"e.h5": url})
+    assert (
+        "\n--url e.h5 names a path of this machine, which is not kept\nnothing" in result.sentence
+    )
+    with unpack(tmp_path / "p.zip") as one:
+        records = [record_files.load(place) for place in record_files.find(one.runs)]
+    assert {file.url for made in records for file in made.files} == {None}
 
 
 @pytest.mark.parametrize(

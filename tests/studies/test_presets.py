@@ -218,7 +218,10 @@ def test_regimes_are_one_table(tmp_path: Path) -> None:
     words += ["--learner", "ncm,slda", "--seeds", "0-1", "--out", str(tmp_path / "runs")]
     for item in ("references=0", "protocol.base=2", "protocol.step=2"):
         words += ["--set", item]
-    for name, first in (("pilot", "PILOT's stream b0-inc10"), ("online", "One pass in batches")):
+    for name, first in (
+        ("pilot", "As PILOT: all samples, unscaled"),
+        ("online", "One pass in batches"),
+    ):
         done = CliRunner().invoke(app, [*words, "--preset", name])
         assert done.exit_code == 0, done.output
         assert f"preset {name}: {first}" in done.stderr
