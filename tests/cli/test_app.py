@@ -365,7 +365,9 @@ def test_a_failed_cell_ends_with_1_and_keeps_the_others(call: Call, place: Path)
     )
     done = call(*_run("--out", "moody-runs", "--json", learner="moody:Moody,ncm"))
     assert done.code == 1
-    assert done.err == "failed: moody:Moody seed 0: ZeroDivisionError: not today\n"
+    at_once, in_the_end = done.err.splitlines()
+    assert at_once == ("moody:Moody seed 0 failed, 2 runs are left: ZeroDivisionError: not today")
+    assert in_the_end == "failed: moody:Moody seed 0: ZeroDivisionError: not today"
     found = json.loads(done.out)
     assert [f["learner"] for f in found["failed"]] == ["moody:Moody"]
     assert [r["learner"] for r in found["tables"][0]["rows"]] == ["ncm", "chance"]

@@ -14,6 +14,7 @@ from embedbench.cli.run import _report
 from embedbench.runs.grid_scheduler import Outcome
 from embedbench.scores import record_files
 from embedbench.studies.study import Study
+from embedbench.studies.study_runs import describe_outcome
 
 SMALL = ["offline.mlp.units=8", "offline.mlp.stop.rule=epochs", "offline.mlp.stop.epochs=1"]
 
@@ -86,18 +87,27 @@ def test_run_takes_a_base_score_alone(call: Call) -> None:
     assert err.startswith("embedbench: --metric: unknown base score")
 
 
-def test_what_is_left_undone_is_said(call: Call, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_is_left_undone_is_said(call: Call) -> None:
+    (cell,) = plan(["e.h5"], "incremental-class", ["ncm"], [4])
+    assert describe_outcome(Outcome([], 5, 6, [(cell, "why")])) == [
+        "failed: ncm seed 4: why",
+        "5 finished runs were there and are kept",
+        "6 runs were finished by other processes meanwhile",
+    ]
+
+
+def test_what_failed_is_in_the_output_and_the_exit_code(
+    call: Call, capfd: pytest.CaptureFixture[str]
+) -> None:
     keep(Path("runs"), make("mlp", 3))
     (cell,) = plan(["e.h5"], "incremental-class", ["ncm"], [4])
     for bad_input, code in ((True, 2), (False, 1)):
         with pytest.raises(typer.Exit) as end:
             _report(Outcome([], 5, 6, [(cell, "why")], bad_input), Path("runs"), "json", Study())
-        out, err = capfd.readouterr()
+        out, _ = capfd.readouterr()
         failed = [{"learner": "ncm", "seed": 4, "reason": "why"}]
         assert end.value.exit_code == code
         assert json.loads(out)["failed"] == failed
-        told = "failed: ncm seed 4: why\n5 finished runs were there and are kept\n"
-        assert err == f"{told}6 runs were finished by other processes meanwhile\n"
 
 
 def test_merge_and_status_from_the_command_line(call: Call) -> None:
