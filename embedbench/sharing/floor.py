@@ -84,6 +84,13 @@ def floor_study(
     data : mapping
         Names of sets that do not ship, `cub50`, and the files of the reader, who has them.
     """
+    others = [str(key) for key in settings or {} if key.head in ("protocol", "seeds")]
+    if others:  # before any run: none of it would be on a stream of the floor
+        raise UserError(
+            f"--set {others[0]} would change the floor's streams",
+            "give settings of the learner alone; one that stops by validation data, of which the "
+            "floor has none, takes LEARNER.stop.rule=epochs",
+        )
     parts = parts_of(regime)
     if data and BY_COMMAND not in parts:
         raise UserError(
@@ -421,8 +428,17 @@ def sentence(label: str, standings: Sequence[Standing]) -> str:
     mean = f"; mean rank {statistics.mean(ranks):.1f} of {most}" if ranks else ""
     return (
         f"{label}: above every closed form on {count[ABOVE]} of {len(said)} sets, "
-        f"not decided on {count[OPEN]}, behind one on {count[BEHIND]}{mean}"
+        f"not decided on {count[OPEN]}, behind one on {count[BEHIND]}{mean}{_of_seeds(standings)}"
     )
+
+
+def _of_seeds(standings: Sequence[Standing]) -> str:
+    """A phrase where the learner has fewer seeds than the floor; else nothing."""
+    mine = min(len(one.row.used) for one in standings)
+    theirs = min(len(row.used) for one in standings for row, _ in one.floor.values())
+    if mine >= theirs:
+        return ""
+    return f"; with {mine} of the floor's {theirs} seeds, so that little can be decided"
 
 
 def count_against(standings: Sequence[Standing]) -> dict[str, dict[str, int]]:

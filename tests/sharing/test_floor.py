@@ -132,6 +132,21 @@ def test_the_sentence(fecam: dict[str, str]) -> None:
     )
 
 
+def test_the_sentence_says_that_seeds_are_fewer(
+    small_floor: Path, call: Call, tmp_path: Path
+) -> None:
+    words = ["rank", "fecam", "--seeds", "0", "--out", str(tmp_path / "few"), "--jobs", "1"]
+    code, out, _ = call(*words)
+    assert code == 0
+    assert "; with 1 of the floor's 3 seeds, so that little can be decided" in out
+
+
+def test_settings_of_the_protocol_are_refused_before_any_run() -> None:
+    settings = {Key("protocol", "validation"): "train"}
+    with pytest.raises(UserError, match="would change the floor's streams"):
+        floor.floor_study("fecam", settings=settings)
+
+
 def test_a_directory_of_runs_stands_where_its_learner_does(
     fecam: dict[str, object], call: Call, tmp_path: Path
 ) -> None:
