@@ -6,6 +6,7 @@ raises `CheckFailed` if the demand is not met, and `NotApplicable` if it does no
 """
 
 import inspect
+import re
 import time
 import traceback
 from collections.abc import Callable, Iterable, Sequence
@@ -31,6 +32,7 @@ from .plugin_contracts import BACKBONE_CHECKS, ENGINE_CHECKS, SOURCE_CHECKS, TRA
 from .protocol_contract import PROTOCOL_CHECKS
 
 T = TypeVar("T")
+_RAISED = re.compile(r"\w+(?:Error|Exception): .+", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -73,15 +75,22 @@ def check_text(results: Sequence[CheckResult]) -> str:
     """Results as text: one line per check, each fault once, and how many passed."""
     lines: list[str] = []
     first: dict[tuple[str, str], str] = {}  # by fault, the check that it ended first
+    raised: dict[str, tuple[str, str]] = {}  # by what an error says, the fault that said it first
     for r in results:
+        said = _RAISED.search(r.message)
+        fault = r.fault
+        if said is not None:
+            of_first = raised.setdefault(said[0], fault)
+            if not r.place:  # a check that says more around the same error
+                fault = of_first
         if not r.applies:
             lines.append(f"–       {r.name}  (does not apply)")
         elif r.passed:
             lines.append(f"ok      {r.name}  ({r.seconds:.1f} s)")
-        elif r.fault in first:
-            lines.append(f"FAILED  {r.name}  ({r.seconds:.1f} s): as {first[r.fault]}")
+        elif fault in first:
+            lines.append(f"FAILED  {r.name}  ({r.seconds:.1f} s): as {first[fault]}")
         else:
-            first[r.fault] = r.name
+            first[fault] = r.name
             at = f" ({r.place})" if r.place else ""
             lines.append(f"FAILED  {r.name}  ({r.seconds:.1f} s)")
             lines += [f"        demanded: {r.demand}", f"        {r.message}{at}"]

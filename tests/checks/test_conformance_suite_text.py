@@ -1,5 +1,7 @@
 """What is printed of checks that fail: one fault is said once, and where it is."""
 
+from typing import Any
+
 from embedbench.checks import conformance_suite
 
 
@@ -53,3 +55,29 @@ def test_a_fault_says_where_it_is() -> None:
     (result,) = conformance_suite.run_checks([one], Faulty)
     line = Faulty.scores.__code__.co_firstlineno + 1
     assert result.place == f"test_conformance_suite_text.py, line {line}"
+
+
+def test_one_error_in_the_words_of_two_checks_is_one_fault() -> None:
+    said = "TypeError: objective() missing 1 required positional argument: 'y'"
+    how: dict[str, Any] = {"demand": "Learns.", "passed": False, "seconds": 0.0}
+    placed = conformance_suite.CheckResult(
+        "one", message=f"learn raised {said}", place="sig.py, line 49", **how
+    )
+    around = conformance_suite.CheckResult("two", message=f"a session of one: {said}", **how)
+    text = conformance_suite.check_text([placed, around])
+    assert "two  (0.0 s): as one" in text
+    assert text.endswith("0 of 2 checks passed, 2 failed by 1 fault")
+
+
+def test_one_error_at_two_places_is_two_faults() -> None:
+    how: dict[str, Any] = {
+        "demand": "Learns.",
+        "passed": False,
+        "seconds": 0.0,
+        "message": "ValueError: x",
+    }
+    results = [
+        conformance_suite.CheckResult(name, place=f"mine.py, line {line}", **how)
+        for name, line in (("one", 3), ("two", 9))
+    ]
+    assert conformance_suite.check_text(results).endswith("0 of 2 checks passed")
