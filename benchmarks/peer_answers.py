@@ -36,9 +36,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, RandomSampler, TensorDataset
 
-Step = tuple[
-    Tensor, float
-]  # scores (n, k) of all test samples, and the tool's own accuracy
+Step = tuple[Tensor, float]  # scores (n, k) of all test samples, and the tool's own accuracy
 
 # --- The stream ---
 
@@ -83,8 +81,7 @@ def read_stream(directory: Path, by_label: bool = False) -> Exported:
     def parts(name: str) -> tuple[list[tuple[Tensor, Tensor]], NDArray[np.int64]]:
         with (directory / name).open(newline="", encoding="utf-8") as file:
             lines = [
-                [int(line[k]) for k in ("session", "row", "label")]
-                for line in csv.DictReader(file)
+                [int(line[k]) for k in ("session", "row", "label")] for line in csv.DictReader(file)
             ]
         session, rows, labels = np.array(lines).T
         x = torch.from_numpy(features[rows]).to(torch.get_default_dtype())
@@ -183,9 +180,7 @@ class Manager:
         """The present session's training samples, or the test samples of all sessions so far."""
         if source == "test":
             parts = self.stream.test[: self.asked + 1]
-            return Rows(
-                torch.cat([x for x, _ in parts]), torch.cat([y for _, y in parts])
-            )
+            return Rows(torch.cat([x for x, _ in parts]), torch.cat([y for _, y in parts]))
         x, y = self.stream.train[self.asked]
         mixed = drawn_like_ours(self.stream.seeds["batches"], self.asked)
         order = torch.randperm(len(y), generator=mixed)
@@ -216,15 +211,9 @@ def through_pilot(stream: Exported, args: argparse.Namespace) -> Iterator[Step]:
     layers = "timm.models.layers"
     use_checkout(args.checkout, "timm", "timm.models", layers, f"{layers}.weight_init")
     inc_net = importlib.import_module("inc_net" if authors else "utils.inc_net")
-    name = (
-        "RanPAC"
-        if authors
-        else f"models.{args.method.removeprefix('pilot-').split('-')[0]}"
-    )
+    name = "RanPAC" if authors else f"models.{args.method.removeprefix('pilot-').split('-')[0]}"
     module: Any = importlib.import_module(name)
-    vars(inc_net)["get_convnet" if authors else "get_backbone"] = lambda *_: Identity(
-        stream.width
-    )
+    vars(inc_net)["get_convnet" if authors else "get_backbone"] = lambda *_: Identity(stream.width)
     if not args.own_draws:
         module.DataLoader = in_order
     module.num_workers = 0
@@ -232,9 +221,7 @@ def through_pilot(stream: Exported, args: argparse.Namespace) -> Iterator[Step]:
         stay_on_the_processor()
     learner = module.Learner(pilot_settings(stream, args, authors))
     learner._init_train = lambda *_: None  # there is no backbone to train
-    learner.is_dil = learner.dil_init = (
-        False  # in the authors' code `trainer.py` sets them
-    )
+    learner.is_dil = learner.dil_init = False  # in the authors' code `trainer.py` sets them
     manager = Manager(stream)
     drawn = torch.randn(
         (stream.width, args.projections),
@@ -258,9 +245,7 @@ def through_pilot(stream: Exported, args: argparse.Namespace) -> Iterator[Step]:
         yield scores, float(own if authors else own["top1"]) / 100
 
 
-def pilot_settings(
-    stream: Exported, args: argparse.Namespace, authors: bool
-) -> dict[str, Any]:
+def pilot_settings(stream: Exported, args: argparse.Namespace, authors: bool) -> dict[str, Any]:
     """The settings that the tool reads from its JSON; nothing is tuned, no backbone is trained."""
     return {
         "model_name": "ncm" if authors else "",
@@ -318,9 +303,7 @@ class DrawsOfMemory:
 
 def through_mammoth(stream: Exported, args: argparse.Namespace) -> Iterator[Step]:
     """Mammoth's ER or DER++, one pass in batches of ten."""
-    use_checkout(
-        args.checkout, "datasets", "kornia.constants", *(f"kornia{m}" for m in KORNIA)
-    )
+    use_checkout(args.checkout, "datasets", "kornia.constants", *(f"kornia{m}" for m in KORNIA))
     here = Path.cwd()
     name = args.method.removeprefix("mammoth-")
     module: Any = importlib.import_module(f"models.{name}")
@@ -328,9 +311,7 @@ def through_mammoth(stream: Exported, args: argparse.Namespace) -> Iterator[Step
     os.chdir(here)  # the import went into the checkout
     draws = DrawsOfMemory(stream.seeds)
     if not args.own_draws:
-        vars(importlib.import_module("utils.buffer"))["np"] = SimpleNamespace(
-            random=draws
-        )
+        vars(importlib.import_module("utils.buffer"))["np"] = SimpleNamespace(random=draws)
     starts = [0, *stream.ends]
     dataset: Any = SimpleNamespace(
         N_CLASSES=len(stream.order),
@@ -352,14 +333,10 @@ def through_mammoth(stream: Exported, args: argparse.Namespace) -> Iterator[Step
     net = mlp_like_ours(stream, args.units)
     np.random.seed(args.seed)  # noqa: NPY002  (with --own-draws Mammoth's buffer draws from it)
     kind = {"er": "Er", "derpp": "Derpp"}[name]
-    model = getattr(module, kind)(
-        net, nn.functional.cross_entropy, settings, None, dataset
-    )
+    model = getattr(module, kind)(net, nn.functional.cross_entropy, settings, None, dataset)
     model.to("cpu")
     for i, (x, y) in enumerate(stream.train):
-        dataset.test_loaders.append(
-            DataLoader(TensorDataset(*stream.test[i]), batch_size=1024)
-        )
+        dataset.test_loaders.append(DataLoader(TensorDataset(*stream.test[i]), batch_size=1024))
         model.meta_begin_task(dataset)
         model.net.train()
         order = np.random.default_rng([stream.seeds["batches"], i]).permutation(len(y))
@@ -409,15 +386,11 @@ def through_avalanche(stream: Exported, args: argparse.Namespace) -> Iterator[St
 
     parts = {"train": stream.train, "test": stream.test}
     benchmark = with_classes_timeline(
-        benchmark_from_datasets(
-            **{k: [experience(*p) for p in v] for k, v in parts.items()}
-        )
+        benchmark_from_datasets(**{k: [experience(*p) for p in v] for k, v in parts.items()})
     )
     net = mlp_like_ours(stream, args.units)
     if args.head == "seen":
-        net[-1] = IncrementalClassifier(
-            args.units, initial_out_features=len(stream.order)
-        )
+        net[-1] = IncrementalClassifier(args.units, initial_out_features=len(stream.order))
     kind, more = {
         "naive": (Naive, {}),
         "replay": (Replay, {"mem_size": args.memory}),
@@ -436,9 +409,7 @@ def through_avalanche(stream: Exported, args: argparse.Namespace) -> Iterator[St
     )
     for plugin in strategy.plugins:
         if isinstance(plugin, EWCPlugin) and args.fisher_batch:
-            plugin.compute_importances = in_batches(
-                plugin.compute_importances, args.fisher_batch
-            )
+            plugin.compute_importances = in_batches(plugin.compute_importances, args.fisher_batch)
     for i, session in enumerate(benchmark.train_stream):
         if not args.own_draws and args.method != "avalanche-replay":
             shuffle_like_ours(drawn_like_ours(stream.seeds["batches"], i))
@@ -490,9 +461,7 @@ class MemoryOfOurs:
 
     def __init__(self, stream: Exported, per_class: int) -> None:
         self.stream, self.per_class, self.classes = stream, per_class, 0
-        self.ranked: dict[
-            int, NDArray[np.int64]
-        ] = {}  # the chosen samples of each class
+        self.ranked: dict[int, NDArray[np.int64]] = {}  # the chosen samples of each class
 
     def choice(self, n: int, size: int, replace: bool) -> NDArray[np.int64]:
         """The samples that the memory keeps of the next class, which has n."""
@@ -502,9 +471,7 @@ class MemoryOfOurs:
             seen = sum(len(y) for _, y in self.stream.train[:session])
             draw = np.random.default_rng([self.stream.seeds["memory"], seen])
             learned = self.stream.train[session][1]
-            for label in sorted(
-                self.stream.order[starts[session] : starts[session + 1]]
-            ):
+            for label in sorted(self.stream.order[starts[session] : starts[session + 1]]):
                 number = int(np.flatnonzero(self.stream.order == label)[0])
                 self.ranked[number] = draw.permutation(int((learned == number).sum()))
         self.classes += 1
@@ -513,9 +480,7 @@ class MemoryOfOurs:
     def steps(self, session: int, n: int, size: int) -> list[list[int]]:
         """The stored samples that each of n steps of a session replays."""
         draw = np.random.default_rng([self.stream.seeds["batches"], session])
-        by_label = np.argsort(
-            self.stream.order[: self.classes]
-        )  # the classes in our order
+        by_label = np.argsort(self.stream.order[: self.classes])  # the classes in our order
         held = self.classes * self.per_class
         drawn = []
         for _ in range(n):
@@ -596,9 +561,7 @@ def through_van_de_ven(stream: Exported, args: argparse.Namespace) -> Iterator[S
     yield from steps
 
 
-def draw_like_ours(
-    stream: Exported, args: argparse.Namespace, train: list[TensorDataset]
-) -> None:
+def draw_like_ours(stream: Exported, args: argparse.Namespace, train: list[TensorDataset]) -> None:
     """Let van de Ven's code take batches, memory sets and samples of the Fisher as ours does."""
     memory = MemoryOfOurs(stream, args.per_class)
     orders = [drawn_like_ours(stream.seeds["batches"], i) for i in range(len(train))]
@@ -622,9 +585,7 @@ def draw_like_ours(
         "models.cl.continual_learner",
         "models.cl.memory_buffer",
     )
-    training, regularised, stored = (
-        vars(importlib.import_module(name)) for name in modules
-    )
+    training, regularised, stored = (vars(importlib.import_module(name)) for name in modules)
     training["get_data_loader"] = batches
     regularised["get_data_loader"] = samples_of_fisher
     stored["np"] = SimpleNamespace(random=memory, array=np.array)
@@ -655,9 +616,7 @@ def run(args: argparse.Namespace) -> None:
     answers: dict[str, Any] = {"stream": stream.digest, "rows": stream.rows}
     accuracies = []
     torch.manual_seed(args.seed)
-    for i, (scores, accuracy) in enumerate(
-        TOOLS[args.method.split("-")[0]](stream, args)
-    ):
+    for i, (scores, accuracy) in enumerate(TOOLS[args.method.split("-")[0]](stream, args)):
         whole = np.full((len(scores), len(stream.order)), -np.inf)
         whole[:, stream.order[: scores.shape[1]]] = scores.numpy()
         answers[f"scores_after_{i}"] = whole
@@ -665,9 +624,7 @@ def run(args: argparse.Namespace) -> None:
     args.out.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(args.out / f"{args.method}.npz", **answers)
     (args.out / f"{args.method}.json").write_text(json.dumps(accuracies))
-    print(
-        f"{args.method}: its own accuracy after the last session {accuracies[-1]:.4f}"
-    )
+    print(f"{args.method}: its own accuracy after the last session {accuracies[-1]:.4f}")
 
 
 def print_beside(args: argparse.Namespace) -> None:
@@ -703,15 +660,11 @@ def main() -> None:
     parser.add_argument("--method", choices=METHODS, required=True)
     parser.add_argument("--checkout", type=Path, help="the tool's work tree")
     parser.add_argument("--beside", type=Path, metavar="RUNS")
-    parser.add_argument(
-        "--ours", metavar="LEARNER", help="with --beside: whose answers"
-    )
+    parser.add_argument("--ours", metavar="LEARNER", help="with --beside: whose answers")
     parser.add_argument("--name", help="with --beside: the imported run, if not METHOD")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--float64", action="store_true", help="compute in float64")
-    parser.add_argument(
-        "--own-draws", action="store_true", help="the tool draws, not we for it"
-    )
+    parser.add_argument("--own-draws", action="store_true", help="the tool draws, not we for it")
     parser.add_argument(
         "--by-label",
         action="store_true",
@@ -723,25 +676,15 @@ def main() -> None:
     parser.add_argument("--minibatch", type=int, default=64, help="networks")
     parser.add_argument("--memory", type=int, default=200, help="replay")
     parser.add_argument("--epochs", type=int, default=10, help="Avalanche")
-    parser.add_argument(
-        "--head", choices=["all", "seen"], default="all", help="Avalanche"
-    )
+    parser.add_argument("--head", choices=["all", "seen"], default="all", help="Avalanche")
     parser.add_argument("--ewc-lambda", type=float, default=100.0, help="Avalanche")
-    parser.add_argument(
-        "--fisher-batch", type=int, default=0, help="Avalanche; 0: as it trains"
-    )
+    parser.add_argument("--fisher-batch", type=int, default=0, help="Avalanche; 0: as it trains")
     parser.add_argument("--alpha", type=float, default=0.2, help="DER++")
     parser.add_argument("--beta", type=float, default=1.0, help="DER++")
-    parser.add_argument(
-        "--iters", type=int, default=200, help="van de Ven: steps a session"
-    )
+    parser.add_argument("--iters", type=int, default=200, help="van de Ven: steps a session")
     parser.add_argument("--per-class", type=int, default=100, help="van de Ven: replay")
-    parser.add_argument(
-        "--fisher-samples", type=int, default=1000, help="van de Ven: EWC"
-    )
-    parser.add_argument(
-        "--active-classes", default="all", help="van de Ven: all, or all-so-far"
-    )
+    parser.add_argument("--fisher-samples", type=int, default=1000, help="van de Ven: EWC")
+    parser.add_argument("--active-classes", default="all", help="van de Ven: all, or all-so-far")
     args = parser.parse_args()
     args.stream, args.out = args.stream.resolve(), args.out.resolve()
     if args.checkout:
