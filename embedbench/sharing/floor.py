@@ -41,14 +41,8 @@ SCHEMA = "embedbench-rank/1.0"
 FOLDER = ASSETS  # of the parts
 REGIMES = {"pilot": ("floor", "floor-images"), "online": ("floor-online",)}  # of the sets that ship
 BY_COMMAND = "floor-images"  # the part of the sets that do not
-CLOSED_FORMS = (
-    "ncm",
-    "slda",
-    "fecam",
-    "ranpac",
-    "acil",
-    "randumb",
-)  # no gradient step, no stored sample
+# no gradient step, no stored sample
+CLOSED_FORMS = ("ncm", "slda", "fecam", "ranpac", "acil", "randumb")
 ABOVE, OPEN, BEHIND = "above", "not decided", "behind"
 
 
