@@ -50,7 +50,7 @@ from embedbench.extract.source import Content, Source
 from embedbench.extract.timm_backbone import TimmInputs
 from embedbench.system.cpu_threads import limit_threads
 
-KINDS = {"jpeg": (500, 375, 512), "png": (32, 32, 2048), "webp": (500, 375, 256)}
+KINDS = {"jpeg": (500, 375, 2048), "png": (32, 32, 8192), "webp": (500, 375, 1024)}
 BATCH, UNIT = 128, 32
 SIDES = ("single cores", "processes", "threads", "loader", "timm")
 

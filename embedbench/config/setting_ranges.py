@@ -241,9 +241,10 @@ def field_hints(cls: type) -> dict[str, FieldHint]:
 
 
 def _names(cls: type) -> dict[str, Any]:
-    """The names that hints of a class can use: of its module, and of its methods' globals.
+    """The names that hints of a class can use: its own, of its module, of its methods' globals.
 
-    What `exec` runs has no module of its own, and its methods still know its names.
+    A later one of these goes before an earlier one: what `exec` runs has no module of its own, and
+    its methods still know its names.
     """
     names = {**vars(cls), **vars(sys.modules.get(cls.__module__, typing))}
     for method in vars(cls).values():

@@ -34,7 +34,15 @@ def block_digest(rows: Array) -> bytes:
 
 
 def canonical_json(value: Any) -> str:
-    """Return the one JSON text of a value: sorted keys, no blanks, no NaN."""
+    """Return the one JSON text of a value, which digests are of.
+
+    Keys are sorted, there are no blanks, and letters stay as they are (no escapes, UTF-8).
+
+    Raises
+    ------
+    UserError
+        It is no plain JSON: NaN, infinity, half of a surrogate pair, or another type.
+    """
     try:
         text = json.dumps(
             value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False

@@ -119,18 +119,32 @@ def _inside(folder: Path) -> Sequence[Path]:
 
 
 def _read_source(src: Path, keys: Keys, *, alone: bool = True) -> Arrays:
-    """Read one source; one that is not alone takes labels of a file by id only."""
+    """Read one source: a folder with its own layout, two domains in one file, or named arrays.
+
+    One that is not alone takes labels of a file by id only.
+    """
     if src.is_dir() and (is_audioset(src) or is_idx(src)):
-        if named := [name for name in keys.values() if name is not None]:
-            raise UserError(f"{src} has its own layout and no key {named[0]!r}", "do not name it")
-        if is_audioset(src):
-            return Arrays(*read_audioset(src))
-        samples, images = read_idx(src)
-        source = {"name": as_text(src.resolve().name), "revision": "", "licence": ""}
-        return Arrays(samples, pixels(images), {**pixels_recipe(), "source": source})
+        return _read_own_layout(src, keys)
     found = _read_arrays(src)
-    if not {*_DOMAINS["source"], *_DOMAINS["target"]} <= found.keys() or any(keys.values()):
-        return _choose(found, src, keys, alone=alone)
+    has_domains = {*_DOMAINS["source"], *_DOMAINS["target"]} <= found.keys()
+    if has_domains and not any(keys.values()):
+        return _read_domains(found, src, keys)
+    return _choose(found, src, keys, alone=alone)
+
+
+def _read_own_layout(src: Path, keys: Keys) -> Arrays:
+    """A folder of AudioSet's records or of IDX files (MNIST), in which no key can be named."""
+    if named := [name for name in keys.values() if name is not None]:
+        raise UserError(f"{src} has its own layout and no key {named[0]!r}", "do not name it")
+    if is_audioset(src):
+        return Arrays(*read_audioset(src))
+    samples, images = read_idx(src)
+    source = {"name": as_text(src.resolve().name), "revision": "", "licence": ""}
+    return Arrays(samples, pixels(images), {**pixels_recipe(), "source": source})
+
+
+def _read_domains(found: Mapping[str, Any], src: Path, keys: Keys) -> Arrays:
+    """The two domains of a file of domain adaptation, as two files would be joined."""
     pairs = {
         Path(domain): _choose({key: found[key] for key in pair}, src, keys)
         for domain, pair in _DOMAINS.items()

@@ -429,19 +429,22 @@ class Paper:
         without any the shipped emoji.
         """
         usual = [*self.exact, *self.tables]
-        every = [*usual, *self.costly]
-        names = select_names([n.lower() for n in tables] or usual, every, "table")
+        asked = [name.lower() for name in tables] or usual
+        names = select_names(asked, [*usual, *self.costly], "table")
+        trained = {**self.tables, **self.costly}  # what needs runs
+        makers = {name: make for name, make in trained.items() if name in names}
         runs.out.mkdir(parents=True, exist_ok=True)
-        made: dict[str, Any] = {name: self.exact[name]() for name in names if name in self.exact}
-        if len(made) < len(names):
-            makers = {n: make for n, make in {**self.tables, **self.costly}.items() if n in names}
+        if makers:
             runs.data = runs.find_data(data)
-            specs = runs.plan_tables(m for n, m in makers.items() if n not in self.unplanned)
+            planned = [make for name, make in makers.items() if name not in self.unplanned]
+            specs = runs.plan_tables(planned)
             runs.notify(f"{len(specs)} runs; those that are finished are kept")
             runs.run(specs)
-            made |= {name: make(runs) for name, make in makers.items()}
-        lists = (made[name] for name in names)
-        return [t for of in lists for t in ([of] if isinstance(of, PaperTable) else of)]
+        result: list[PaperTable] = []
+        for name in names:
+            made = makers[name](runs) if name in makers else self.exact[name]()
+            result += [made] if isinstance(made, PaperTable) else made
+        return result
 
 
 def select_names(names: Sequence[str], known: Iterable[str], kind: str) -> list[str]:

@@ -7,9 +7,10 @@ from embedbench.version import __version__
 
 
 def page(template: str, **values: object) -> str:
-    """Fill in a template from the assets; values lose their control characters and are escaped.
+    """Fill in a template from the assets; values are escaped.
 
-    Every template also gets `version` and `css`.
+    Texts lose their control characters but ends of lines. Every template also gets `version` and
+    `css`, the style sheet. A name that a template does not get is an error.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup

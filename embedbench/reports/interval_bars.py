@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from embedbench.scores.learner_verdicts import RowVerdict
 
 MARGIN = 3.0  # percent of the width at both ends, for arrows and dots
-BEYOND = 2.0  # the scale ends there, as a multiple of the largest distance to the best
+BEYOND = 2.0  # the scale ends there at the latest: a multiple of the largest mean behind the best
 TICKS = 6  # about so many numbers stand below the scale
 
 
@@ -47,7 +47,11 @@ def _known(verdicts: Sequence[RowVerdict | None]) -> list[RowVerdict]:
 
 
 def _scale(known: Sequence[RowVerdict]) -> tuple[float, float]:
-    """The ends of the scale: those of the intervals, as far as they are near the means."""
+    """The ends of the scale, in points behind the best: 0 and all intervals that are drawn.
+
+    No further than `BEYOND` times the largest mean, and a quarter of that below 0; around 0 where
+    no row is behind. The best rows, whose intervals are not drawn, do not count.
+    """
     below = [v for v in known if v.behind_by > 0]
     ends = [v.behind_by_least for v in below] + [v.behind_by_most for v in below]
     farthest = max((v.behind_by for v in below), default=0.0)

@@ -73,7 +73,15 @@ def read_csv(path: Path) -> list[dict[str, Any]]:
 
 
 def read_lines(path: Path) -> Lines:
-    """The lines of a CSV file, by names of columns that mean one thing each."""
+    """The lines of a CSV file, by names of columns that mean one thing each.
+
+    Names lose blanks around them, empty lines are passed over.
+
+    Raises
+    ------
+    UserError
+        It is no CSV, has no line, a column twice, or a line of another length.
+    """
     reader = csv.reader(io.StringIO(read_text(path, most=MOST), newline=""), strict=True)
     lines = []
     try:

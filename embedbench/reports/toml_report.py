@@ -468,7 +468,10 @@ def _key(selection: Selection, run: Result) -> Key:
 
 
 def _cells(selection: Selection, runs: Results) -> Cells:
-    """The runs of each row and column; refuses two of one stream with the same seeds."""
+    """The runs of each row and column.
+
+    Two of one row, stream, `seed` and `seeds` are refused: something else tells them apart.
+    """
     cells: dict[tuple[Key, str], list[Result]] = {}
     taken = set()
     for run in runs:

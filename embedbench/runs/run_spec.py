@@ -193,7 +193,7 @@ class RunSpec:
 
 
 def set_words(settings: Mapping[Any, Any]) -> list[str]:
-    """The words of a command that give settings.
+    """The words of a command that give settings, each value as Python writes it.
 
     >>> set_words({"ewc.lam": 100})
     ['--set', 'ewc.lam=100']

@@ -20,6 +20,7 @@ from embedbench.reports.table_metric import USUAL
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.number_text import format_signed
 from embedbench.scores.run_record import FileInfo, RunRecord
+from embedbench.system.callback_types import Notify
 from embedbench.text.table_export import TITLE, make_table
 from embedbench.text.terminal_text import line
 
@@ -62,12 +63,13 @@ def _describe_spreads(rows: Sequence[dict[str, str]]) -> list[str]:
     return [f"no spread is printed: no difference can be called decided in {'; '.join(without)}"]
 
 
-def rows_beside(rows: Sequence[Row], notify: Any) -> list[dict[str, str]]:
+def rows_beside(rows: Sequence[Row], notify: Notify) -> list[dict[str, str]]:
     """The published rows for the data of each table of a report.
 
     Each has percent as printed, ours, and what may be said; `where` is its place in the paper, and
     the stored text that it was read from.
-    `notify` is called with a sentence for each table that nothing can stand beside.
+    `notify` is called with a sentence for each table that nothing can stand beside: its file is not
+    found, its data are not in the zoo, or the zoo has no rows for them.
     """
     result: list[dict[str, str]] = []
     for mine in split_tables(rows):

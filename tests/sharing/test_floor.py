@@ -196,7 +196,14 @@ def test_pairs_are_counted_by_what_verdicts_say(small_floor: Path) -> None:
 
 
 def test_runs_on_another_stream_are_named(small_floor: Path, call: Call, tmp_path: Path) -> None:
-    run_all("known:digits", "incremental-class", "ncm", 0, tmp_path / "other")
+    run_all(
+        "known:digits",
+        "incremental-class",
+        "ncm",
+        0,
+        tmp_path / "other",
+        settings={"references": 0},
+    )
     code, _, err = call("rank", str(tmp_path / "other"))
     assert code == 2
     assert "is no stream of the floor" in err

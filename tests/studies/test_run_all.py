@@ -222,6 +222,7 @@ def test_a_learner_that_fails_leaves_the_others(file: Path) -> None:
     assert said[0] == f"failed: {made.failed[0]}"
 
 
+@pytest.mark.thorough
 def test_the_notebook_runs_and_its_runs_are_those_of_the_commands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -183,7 +183,14 @@ def _flat(row: Mapping[str, Any], before: str, depth: int = 0) -> Iterator[tuple
 
 
 def _column(values: list[tuple[str, Any]], path: Path, name: str) -> Column:
-    """The values of a column, of one type each; it is left out if they are of several."""
+    """The values of a column, given as places and values: vectors, texts, numbers or truths.
+
+    null is missing: the empty text, 0 or NaN, with the first place where it is. Integers and other
+    numbers make one column of numbers; integers of more than 64 bits stay texts. A column is left
+    out (None) if its values are of several types, with the first odd one if most are numbers, and
+    if a text is longer than `TEXT`. One in which half or more are vectors has vectors, and `wrong`
+    where another value stands among them.
+    """
     where = f"{path}: {name}"
     there = [value for _, value in values if value is not None]
     missing = next((place for place, value in values if value is None), "")

@@ -98,6 +98,9 @@ _RANGE = re.compile(rf"bytes ({_SIZE.pattern})-({_SIZE.pattern})/({_SIZE.pattern
 def ask_server(url: str, name: str, login: Mapping[str, str] = MappingProxyType({})) -> Remote:
     """Ask a server for the facts of a file: one request for its first byte.
 
+    Its version is the `ETag`, or else `Last-Modified`; without both it is not known whether the
+    file changes. Each `read` of the result is a request of its own.
+
     Parameters
     ----------
     url : str
@@ -106,6 +109,12 @@ def ask_server(url: str, name: str, login: Mapping[str, str] = MappingProxyType(
         What the user named, for sentences.
     login : mapping
         Headers of each request; secret.
+
+    Raises
+    ------
+    UserError
+        The server does not answer or does not say the length; of `read`: the file has changed, the
+        server sends other bytes, is too slow, or is lost.
     """
     with _answer(url, name, {**login, "Range": "bytes=0-0"}) as answer:
         _, size = _place(answer)
