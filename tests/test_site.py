@@ -141,7 +141,7 @@ def test_a_comment_becomes_tables() -> None:
 def test_pages_of_the_repository_have_what_the_site_shows(path: Path) -> None:
     """`python tools/fill_pages.py` writes it."""
     text = path.read_text(encoding="utf-8")
-    assert from_code.fill_in_repository(text) == text
+    assert from_code.fill_in_repository(text) == text, "run python tools/fill_pages.py"
 
 
 def test_links_of_the_list_of_learners_lead_to_their_code() -> None:

@@ -250,8 +250,10 @@ def _look_at_memory(learner: Learner, limit: int) -> None:
 
     def look(moment: str) -> None:
         held = {name: v for name, v in vars(learner).items() if name not in ("observe", "prepare")}
+        counts = {name: tools.samples_held(value, given) for name, value in held.items()}
         whole = tools.samples_held(held, given)
-        demand(whole <= limit, f"room for {limit} samples, and {whole} lie in it {moment}")
+        where = ", ".join(f"{count} in `{name}`" for name, count in counts.items() if count)
+        demand(whole <= limit, f"room for {limit} samples, and {whole} lie in it {moment}: {where}")
         size = learner.footprint().get("samples", 0)
         demand(size <= most, f"room for {limit} samples, and they have {size:,} bytes {moment}")
 

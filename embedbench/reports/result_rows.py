@@ -315,7 +315,10 @@ def _one_of(references: Sequence[str]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Guess:
-    """What guessing scores: (T,) on all sessions so far, and (T, E) on each eval set."""
+    """What guessing scores: (T,) on all sessions so far, and (T, E) on each eval set.
+
+    Early records have one column of `R`, whatever E is.
+    """
 
     pooled: Floats
     R: Floats

@@ -65,7 +65,7 @@ def test_scores_are_what_the_learner_says(name: str, settings: dict[str, Any]) -
     more = ",".join(map(str, settings.values()))
     case = f"{name}:{more}" if settings else name
     kind = learner.scores_are
-    assert kind == KIND.get(case, "logits")
+    assert kind == KIND.get(case, "logits"), f"name {case} under {kind!r} in KINDS of this file"
     said = [c for c in type(learner).__mro__ if c is not Learner and "scores_are" in vars(c)]
     assert said or "scores_are" in vars(learner)
     seen = scores[scores > -1e29]  # the others are of classes that were not seen

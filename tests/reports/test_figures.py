@@ -20,7 +20,7 @@ from report_records import keep, make
 
 from embedbench.errors import UserError
 from embedbench.reports import curve_figures, score_figures
-from embedbench.reports.figure_kinds import WIDTHS, save_figure
+from embedbench.reports.figure_kinds import KINDS, WIDTHS, save_figure
 from embedbench.reports.figure_style import legend, render_figure, words
 from embedbench.reports.learner_colours import BLANK, COLOURS, INK, SOFT, look, styles_in
 from embedbench.reports.result_rows import Row
@@ -512,6 +512,17 @@ def test_the_command_writes_a_figure_and_prints_the_tables(root: Path, tmp_path:
     assert ">omega all, of accuracy · bars: 95 % over seeds</text>" in a.read_text("utf-8")
     assert "is there already" in str(embedbench(*words).exception)
     assert embedbench(*words, "--overwrite").exit_code == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kind_has_its_line_on_the_page(kind: str) -> None:
+    page = Path(__file__).parents[2] / "docs" / "runs.md"
+    assert f"\n| `{kind}` |" in page.read_text("utf-8")
+
+
+def test_the_help_has_all_kinds() -> None:
+    text = " ".join(embedbench("report", "--help").stdout.split()).replace(" │ │ ", " ")
+    assert f"Also write a figure: {', '.join(KINDS)}." in text
 
 
 def test_what_is_no_figure_is_one_sentence(root: Path, tmp_path: Path) -> None:

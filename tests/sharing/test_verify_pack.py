@@ -173,12 +173,14 @@ def made(team: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Rea
     return board, reasons
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", FORGERIES)
 def test_a_forged_run_is_not_ranked(made: tuple[Any, Reasons], name: str) -> None:
     (reason,) = made[1][name]
     assert re.search(FORGERIES[name][1], reason)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", OF_REFERENCES)
 def test_runs_with_forged_references_are_not_ranked(made: tuple[Any, Reasons], name: str) -> None:
     assert len(made[1][name]) == 3
@@ -186,6 +188,7 @@ def test_runs_with_forged_references_are_not_ranked(made: tuple[Any, Reasons], n
         assert re.search(OF_REFERENCES[name][1], reason)
 
 
+@pytest.mark.thorough
 def test_an_honest_pack_is_ranked_beside_them(made: tuple[Any, Reasons]) -> None:
     board = made[0]
     honest = board["submissions"][0]
