@@ -1,7 +1,9 @@
 """Forecast how far behind the best each learner of the floor is on a set that it was not run on.
 
-`python tools/forecast_floor.py` writes `docs/studies/data/floor-forecast.csv`, from the sets that
-ship an interval for each learner; with `--judge` it prints whether they hold on the other sets.
+`python tools/forecast_floor.py esc10` writes an interval for each learner on that set into
+`docs/studies/data/floor-forecast.csv`, from all other sets whose answers are there; with
+`--regime online` for that regime. With `--judge` it prints whether the stored intervals hold on
+sets that were run, and as a check of the rule the same of each set, forecast from all others.
 
 The distance of a learner on a set is ln(odds of the best there) − ln(odds of the learner), with
 odds a / (1 − a) of the mean accuracy a. The interval for another set is the 95 % prediction
@@ -18,7 +20,7 @@ from typing import NamedTuple
 
 from scipy import stats
 
-from embedbench.sharing.floor import part_study, read_floor
+from embedbench.sharing.floor import REGIMES, read_floor
 
 DATA = Path(__file__).resolve().parents[1] / "docs" / "studies" / "data"
 FORECAST = DATA / "floor-forecast.csv"
@@ -30,6 +32,15 @@ class Forecast(NamedTuple):
     learner: str
     least: float
     most: float
+
+
+class Stored(NamedTuple):
+    """The forecast for a set, and the sets that it was made from."""
+
+    set: str
+    regime: str
+    others: tuple[str, ...]
+    intervals: list[Forecast]
 
 
 def distances(accuracies: Mapping[str, float]) -> dict[str, float]:
@@ -63,44 +74,74 @@ def judge(found: Mapping[str, float], forecasts: Sequence[Forecast]) -> dict[str
     return {one.learner: one.least <= known[one.learner] <= one.most for one in forecasts}
 
 
-def read(path: Path) -> list[Forecast]:
-    """The intervals of a CSV file."""
+def read(path: Path) -> list[Stored]:
+    """The forecasts of a CSV file, in its order."""
+    found: dict[tuple[str, str], Stored] = {}
     with path.open(encoding="utf-8", newline="") as f:
-        return [
-            Forecast(row["learner"], float(row["least"]), float(row["most"]))
-            for row in csv.DictReader(f)
-        ]
+        for row in csv.DictReader(f):
+            key = row["set"], row["regime"]
+            one = found.setdefault(key, Stored(*key, tuple(row["from"].split()), []))
+            learner = Forecast(row["learner"], float(row["least"]), float(row["most"]))
+            one.intervals.append(learner)
+    return list(found.values())
 
 
-def write(path: Path, forecasts: Sequence[Forecast]) -> None:
-    """Write the intervals."""
+def write(path: Path, stored: Sequence[Stored]) -> None:
+    """Write the forecasts."""
     with path.open("w", encoding="utf-8", newline="") as f:
         lines = csv.writer(f, lineterminator="\n")
-        lines.writerow(Forecast._fields)
-        for one in forecasts:
-            lines.writerow([one.learner, f"{one.least:.4f}", f"{one.most:.4f}"])
+        lines.writerow(["set", "regime", "from", *Forecast._fields])
+        for one in stored:
+            for learner, least, most in one.intervals:
+                ends = f"{least:.4f}", f"{most:.4f}"
+                lines.writerow([one.set, one.regime, " ".join(one.others), learner, *ends])
+
+
+def mean_accuracies(regime: str) -> dict[str, dict[str, float]]:
+    """The mean accuracy of each learner on each set of a regime."""
+    return {
+        name.removesuffix(".h5"): {label: place.mean for label, place in places.items()}
+        for name, places in read_floor(print, regime).items()
+    }
+
+
+def add(name: str, regime: str) -> None:
+    """Store a forecast for a set, in the place of one that was there."""
+    known = mean_accuracies(regime)
+    others = tuple(other for other in known if other != name)
+    made = Stored(name, regime, others, forecast([known[other] for other in others]))
+    kept = [one for one in read(FORECAST) if (one.set, one.regime) != (name, regime)]
+    write(FORECAST, [*kept, made])
+
+
+def judge_all() -> None:
+    """Print how the stored forecasts hold, and as a check of the rule each set from all others."""
+    stored = read(FORECAST)
+    for regime in REGIMES:
+        known = mean_accuracies(regime)
+        print(f"## {regime}: each set from the others")
+        for name in known:
+            others = [known[other] for other in known if other != name]
+            say(name, known[name], forecast(others))
+        print(f"## {regime}: stored before its runs")
+        for one in stored:
+            if one.regime == regime and one.set in known:
+                say(one.set, known[one.set], one.intervals)
 
 
 def main() -> None:
-    """Write the forecast, or with `--judge` print how it holds."""
+    """Store a forecast, or with `--judge` print how those stored hold."""
     words = argparse.ArgumentParser(description=__doc__)
-    words.add_argument("--judge", action="store_true", help="print how the stored forecast holds")
+    words.add_argument("set", nargs="?", help="the set that it is for")
+    words.add_argument("--regime", choices=REGIMES, default="pilot")
+    words.add_argument("--judge", action="store_true", help="print how stored forecasts hold")
     given = words.parse_args()
-    parts = () if given.judge else ("floor",)
-    accuracies = {
-        name.removesuffix(".h5"): {label: place.mean for label, place in of.items()}
-        for name, of in read_floor(print, parts=parts).items()
-    }
-    ship = [files[0].removeprefix("known:") for files in part_study("floor").files]
-    if not given.judge:
-        write(FORECAST, forecast([accuracies[name] for name in ship]))
-        return
-    for name in ship:  # each from the other four, as a check of the rule
-        others = [accuracies[other] for other in ship if other != name]
-        say(name, accuracies[name], forecast(others))
-    for name in accuracies:
-        if name not in ship:
-            say(name, accuracies[name], read(FORECAST))
+    if given.judge:
+        judge_all()
+    elif given.set:
+        add(given.set, given.regime)
+    else:
+        words.error("name a set, or give --judge")
 
 
 def say(name: str, found: Mapping[str, float], forecasts: Sequence[Forecast]) -> None:

@@ -125,7 +125,23 @@ def floor_parts(sets: Mapping[str, Mapping[str, Place]]) -> list[Part]:
             value_text(row["bytes"], "bytes.total"),
         )
         table.add_row(row["learner"], *cells, f"{row['mean_rank']:.1f}", *costs)
-    return [table, line(""), line(FLOOR_LEGEND, "dim")]
+    legend = FLOOR_LEGEND.format(fewer=fewer_seeds(sets))
+    return [table, line(""), line(legend, "dim")]
+
+
+def fewer_seeds(sets: Mapping[str, Mapping[str, Place]]) -> str:
+    """For the legend, which means are over fewer seeds: a run of the others ended without numbers.
+
+    >>> fewer_seeds({})
+    ''
+    """
+    found = []
+    for name, places in sets.items():
+        most = max(len(place.row.used) for place in places.values())
+        for label, place in places.items():
+            if len(place.row.used) < most:
+                found.append(f"{label} on {name.removesuffix('.h5')}: {len(place.row.used)}")
+    return f" ({', '.join(found)})" if found else ""
 
 
 def _flat(row: dict[str, object]) -> dict[str, object]:
@@ -172,7 +188,7 @@ def _cost(one: Standing, name: str) -> str:
 
 
 FLOOR_LEGEND = (
-    "final accuracy in %, five seeds · ≈: the best, or no verdict says that it is behind · "
+    "final accuracy in %, five seeds{fewer} · ≈: the best, or no verdict says that it is behind · "
     "rank: mean over the sets · learn s, MB: medians over the sets, one thread · docs/floor.md"
 )
 LEGEND = (

@@ -16,6 +16,7 @@ from protocol_files import make_file
 from torch import Tensor
 
 from embedbench import run_all
+from embedbench.cli.rank import fewer_seeds
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.reports.compare_learners import judge
@@ -375,6 +376,12 @@ def test_other_samples_of_the_same_number_are_no_set_of_the_floor(
     run_all(file, "incremental-class", "ncm", range(3), tmp_path / "runs", settings=settings)
     with pytest.raises(UserError, match="on a stream of the floor"):
         floor.stand(tmp_path / "runs", lambda _: None)
+
+
+def test_means_over_fewer_seeds_are_named_in_the_legend() -> None:
+    places = {"ncm": mock.Mock(), "derpp": mock.Mock()}
+    places["ncm"].row.used, places["derpp"].row.used = [0, 1, 2], [0, 2]
+    assert fewer_seeds({"few.h5": places}) == " (derpp on few: 2)"
 
 
 # --- what ships ---

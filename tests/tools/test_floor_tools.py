@@ -71,3 +71,29 @@ def test_a_distance_gives_its_accuracy_back() -> None:
 def test_an_interval_holds_where_the_distance_lies_in_it() -> None:
     forecasts = [forecast_floor.Forecast("a", 0, 1), forecast_floor.Forecast("b", 0, 1)]
     assert forecast_floor.judge({"a": 0.9, "b": 0.5}, forecasts) == {"a": True, "b": False}
+
+
+def test_forecasts_are_read_as_they_are_written(tmp_path: Path) -> None:
+    intervals = [forecast_floor.Forecast("ncm", 0, 1.5), forecast_floor.Forecast("slda", 0.25, 1)]
+    stored = [
+        forecast_floor.Stored("a", "pilot", ("b", "c"), intervals),
+        forecast_floor.Stored("a", "online", ("b",), intervals[:1]),
+    ]
+    forecast_floor.write(tmp_path / "f.csv", stored)
+    assert forecast_floor.read(tmp_path / "f.csv") == stored
+
+
+def test_the_forecast_of_a_set_is_from_all_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of `c`, whose runs may be there by now, nothing is used; what is stored of others stays."""
+    known = {"a": {"x": 0.9, "y": 0.5}, "b": {"x": 0.8, "y": 0.5}, "c": {"x": 0.5, "y": 0.9}}
+    monkeypatch.setattr(forecast_floor, "mean_accuracies", lambda _: known)
+    monkeypatch.setattr(forecast_floor, "FORECAST", tmp_path / "f.csv")
+    other = forecast_floor.Stored("a", "pilot", ("b",), [forecast_floor.Forecast("x", 0, 1)])
+    forecast_floor.write(tmp_path / "f.csv", [other])
+    forecast_floor.add("c", "pilot")
+    kept, made = forecast_floor.read(tmp_path / "f.csv")
+    assert (kept, made.others) == (other, ("a", "b"))
+    expected = forecast_floor.forecast([known["a"], known["b"]])
+    assert made.intervals[1].most == pytest.approx(expected[1].most, abs=1e-4)
