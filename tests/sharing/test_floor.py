@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import shutil
 from pathlib import Path
 from unittest import mock
 
@@ -9,6 +10,7 @@ import h5py
 import numpy as np
 import pytest
 import torch
+from command_line import embedbench
 from commands import Call
 from file_helpers import says
 from honest_learners import Good
@@ -70,12 +72,23 @@ def small_floor(made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return made
 
 
+@pytest.fixture(scope="module")
+def ranked(made: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The runs of `rank fecam` on this floor, and what it printed as JSON."""
+    runs = tmp_path_factory.mktemp("ranked") / "mine"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(floor, "FOLDER", made)
+        patch.setattr(floor, "REGIMES", {"pilot": ("floor",)})
+        done = embedbench("rank", "fecam", "--out", runs, "--json", "--jobs", "1")
+    assert done.exit_code == 0, done.output
+    return runs, done.stdout
+
+
 @pytest.fixture
-def fecam(small_floor: Path, call: Call, tmp_path: Path) -> dict[str, object]:
+def fecam(small_floor: Path, ranked: tuple[Path, str], tmp_path: Path) -> dict[str, object]:
     """What `rank fecam` prints as JSON; its runs are in `mine`."""
-    code, out, _ = call("rank", "fecam", "--out", str(tmp_path / "mine"), "--json", "--jobs", "1")
-    assert code == 0
-    entry: dict[str, object] = json.loads(out)["learners"][0]
+    shutil.copytree(ranked[0], tmp_path / "mine")
+    entry: dict[str, object] = json.loads(ranked[1])["learners"][0]
     return entry
 
 
@@ -93,8 +106,8 @@ def test_verdicts_are_those_of_whole_runs(
     fecam: dict[str, list[dict[str, object]]], small_floor: Path, tmp_path: Path
 ) -> None:
     whole = tmp_path / "whole"
-    floor.shutil.copytree(small_floor / "runs", whole)
-    floor.shutil.copytree(tmp_path / "mine", whole, dirs_exist_ok=True)
+    shutil.copytree(small_floor / "runs", whole)
+    shutil.copytree(tmp_path / "mine", whole, dirs_exist_ok=True)
     rows = collect(whole)
     judged = judge(rows)
     mine = next(i for i, row in enumerate(rows) if row.label == "fecam")
@@ -387,6 +400,7 @@ def test_means_over_fewer_seeds_are_named_in_the_legend() -> None:
 # --- what ships ---
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("part", [part for parts in floor.REGIMES.values() for part in parts])
 def test_the_pack_that_ships_has_every_run_of_its_study(part: str) -> None:
     study = floor.part_study(part)
@@ -398,6 +412,7 @@ def test_the_pack_that_ships_has_every_run_of_its_study(part: str) -> None:
     assert found == every
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("part", [part for parts in floor.REGIMES.values() for part in parts])
 def test_the_pack_that_ships_has_the_settings_of_its_study(part: str) -> None:
     study = floor.part_study(part)
