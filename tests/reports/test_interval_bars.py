@@ -73,3 +73,9 @@ def test_an_end_beyond_the_scale_has_an_arrow() -> None:
 
 def test_nothing_is_drawn_without_intervals() -> None:
     assert draw_bars([*verdicts(VALUES[:, :1]), None]) == [""] * 4
+
+
+def test_a_long_interval_below_the_best_takes_a_fifth_of_the_scale() -> None:
+    """Differences of .1 and 1.9, 1 in the mean: it ends at -.5 and 2, and 0 is at a fifth of 94."""
+    bar = draw_bars(verdicts(np.array([[1.0, 2.0], [0.9, 0.1]])))[1]
+    assert zero(bar) == pytest.approx(3 + 94 / 5, abs=0.06)
