@@ -16,6 +16,7 @@ from PIL import Image
 
 from embedbench.checks import plugin_contracts
 from embedbench.checks.conformance_suite import check, kind_of
+from embedbench.checks.metric_contract import METRIC_CHECKS
 from embedbench.errors import UserError
 from embedbench.extract.backbone import Backbone
 from embedbench.extract.source import Source
@@ -265,3 +266,7 @@ def test_a_check_of_what_exits_fails_and_the_others_go_on() -> None:
     assert said == {UNTOUCHED: "raised GeneratorExit"}
     (learns, *_) = [r for r in check("leaving:Leaves") if not r.passed]
     assert learns.message == "scores raised SystemExit: 0"
+
+
+def test_a_metric_of_ours_is_checked_by_its_name() -> None:
+    assert [result.passed for result in check("final_accuracy")] == [True] * len(METRIC_CHECKS)

@@ -60,6 +60,11 @@ def test_pixels_without_a_range_are_refused(name: str) -> None:
         DEFAULT.apply(open_image(REFUSED[name]))
 
 
+def test_planes_of_8_bits_are_read() -> None:
+    planes = open_image(tiff(1, 8, 2, bytes([1, 3, 5]), samples=3, planes=2))
+    assert np.asarray(DEFAULT.apply(planes).image).tolist() == [[[1, 3, 5]]]
+
+
 # --- forms that Pillow opens and no file of ours has, and lossy ones ---
 
 

@@ -116,3 +116,10 @@ def test_runs_with_equal_answers_in_each_set_are_changed_by_nothing() -> None:
 def test_runs_whose_answers_are_not_known_may_be_changed() -> None:
     unknown = (Result(learner="ncm"), Result(learner="ncm"))
     assert not SeedSpread("ncm", ("init",), (unknown,)).changes_nothing
+
+
+def test_a_metric_that_no_run_has_is_refused(tmp_path: Path) -> None:
+    for seed, final in enumerate((0.5, 0.6)):
+        put_run(tmp_path, str(seed), final, memory=seed)
+    with pytest.raises(UserError, match="unknown metric 'acuracy'"):
+        spreads_over_seeds(collect(tmp_path), "acuracy")

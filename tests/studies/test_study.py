@@ -460,6 +460,7 @@ def test_a_run_with_a_search_and_a_budget_has_what_was_chosen(folder: Path) -> N
     for record in mlp:
         assert record.tuning is not None
         assert record.tuning["seeds"] == [100, 101, 102]  # the table has others
+        assert record.tuning["sessions"] == 1
         assert record.command.endswith(f" --set mlp.lr={record.tuning['chosen']['lr']}")
 
 
