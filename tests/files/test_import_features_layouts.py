@@ -208,6 +208,14 @@ def mat_of_columns_and_cells(folder: Path) -> Case:
     return Case(folder / "a.mat", scipy.io.loadmat(folder / "a.mat")["fea"].T, ids=IDS)
 
 
+def mat_of_cells_of_vectors(folder: Path) -> Case:
+    cells = np.empty(N, object)
+    cells[:] = list(X)
+    scipy.io.savemat(folder / "a.mat", {"features": cells, "labels": Y + 1})
+    read = scipy.io.loadmat(folder / "a.mat")["features"].ravel()
+    return Case(folder / "a.mat", np.concatenate(read.tolist()), as_texts(Y + 1))
+
+
 def mat_of_a_structure(folder: Path) -> Case:
     scipy.io.savemat(folder / "a.mat", {"set": {"X": scipy.sparse.csc_array(X), "y": Y}})
     read = scipy.io.loadmat(folder / "a.mat", simplify_cells=True)["set"]["X"].toarray()
@@ -347,6 +355,7 @@ LAYOUTS: list[Callable[[Path], Case]] = [
     json_of_columns,
     mat_of_surf,
     mat_of_columns_and_cells,
+    mat_of_cells_of_vectors,
     mat_of_a_structure,
     mat_of_parts_in_structures,
     mat_of_res101,

@@ -105,3 +105,7 @@ def test_a_class_is_the_mean_of_the_samples_nearest_its_mean(shots: int) -> None
         for i in range(0, len(x), 7):
             assert float(found[i, c]) == pytest.approx(cosine(out[i], mean), abs=1e-4)
     assert (found[:, 6] == UNSEEN).all()
+
+
+def test_the_scale_is_a_setting_and_is_not_trained() -> None:
+    assert not started(6, 7, scale=5.0)._whole(mixtures=3).eta.requires_grad

@@ -151,5 +151,4 @@ def _from_cells(cells: Array) -> Array | None:
         return None
     if any(cell.size != max(cell.shape, default=1) for cell in several):
         return None
-    rows = np.array([cell.ravel() for cell in several])
-    return rows if rows.shape[1] > 1 else rows.reshape(-1, 1)
+    return np.array([cell.ravel() for cell in several])  # (N, 1) of numbers
