@@ -26,7 +26,7 @@ from embedbench.streams.stream import Stream
 
 from . import learner_check_tools as tools
 from .blob_streams import SESSIONS, as_images, blobs, each_kind
-from .check_building_blocks import applies_where, demand
+from .check_building_blocks import CheckFailed, applies_where, demand
 
 
 @tools.learner_check
@@ -250,10 +250,11 @@ def _look_at_memory(learner: Learner, limit: int) -> None:
 
     def look(moment: str) -> None:
         held = {name: v for name, v in vars(learner).items() if name not in ("observe", "prepare")}
-        counts = {name: tools.samples_held(value, given) for name, value in held.items()}
         whole = tools.samples_held(held, given)
-        where = ", ".join(f"{count} in `{name}`" for name, count in counts.items() if count)
-        demand(whole <= limit, f"room for {limit} samples, and {whole} lie in it {moment}: {where}")
+        if whole > limit:
+            counts = {name: tools.samples_held(value, given) for name, value in held.items()}
+            where = ", ".join(f"{count} in `{name}`" for name, count in counts.items() if count)
+            raise CheckFailed(f"room for {limit} samples, and {whole} lie in it {moment}: {where}")
         size = learner.footprint().get("samples", 0)
         demand(size <= most, f"room for {limit} samples, and they have {size:,} bytes {moment}")
 

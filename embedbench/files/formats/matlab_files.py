@@ -151,4 +151,4 @@ def _from_cells(cells: Array) -> Array | None:
         return None
     if any(cell.size != max(cell.shape, default=1) for cell in several):
         return None
-    return np.array([cell.ravel() for cell in several])  # (N, 1) of numbers
+    return np.array([cell.ravel() for cell in several])  # (N, length of a vector)
