@@ -7,7 +7,7 @@ the value "table".
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +30,13 @@ class Digits(NamedTuple):
     computed: float
     printed: float
     decimals: int
+
+
+class OfRun(NamedTuple):
+    """The number of one run, and the flags of the runs of its cell; None: they are not known."""
+
+    value: float
+    flags: tuple[str, ...] | None = None
 
 
 class Draws(NamedTuple):
@@ -81,7 +88,7 @@ class ClaimTable:
         asked = [text for key, text in wanted.items() if key not in SAID]
         texts = [text if isinstance(text, str) else text[0] for text in asked]
         name = ", ".join([*texts, column])
-        given: dict[Result, Stat | float] = {}
+        given: dict[Result, Stat | OfRun] = {}
         for row in self._rows(wanted):
             value = _value(row, column, at)
             if value is not None:
@@ -93,9 +100,11 @@ class ClaimTable:
             raise UserError(f"{name}: expected one row of each seed", "name more of its labels")
         if isinstance(first, Stat):
             return self._printed(name, row, first)
-        values = np.array(list(given.values()), dtype=np.float64)
+        runs = [of_run for of_run in given.values() if isinstance(of_run, OfRun)]
+        values = np.array([of_run.value for of_run in runs], dtype=np.float64)
         seeds = [row.seed for row in given]
-        return Number.of_runs(name, seeds, values, (row.stream, row.order))
+        number = Number.of_runs(name, seeds, values, (row.stream, row.order))
+        return replace(number, flags=frozenset().union(*[of_run.flags or () for of_run in runs]))
 
     def _printed(self, name: str, row: Result, stat: Stat) -> Number:
         """A printed mean, or simulated runs of it; the numbers of one row move together."""
@@ -135,17 +144,19 @@ class ClaimTable:
         return list(self.rows.where(wanted))
 
 
-def _value(row: Result, column: str, at: int | None) -> Stat | float | None:
+def _value(row: Result, column: str, at: int | None) -> Stat | OfRun | None:
     """What a row has in a column, or at a session of a curve; None if that is no number."""
     value = row.values.get(column)
     if at is not None:
         curve = row.curves.get(column, ())
         value = curve[at] if -len(curve) <= at < len(curve) else None
-    return value if isinstance(value, int | float | Stat) else None
+    if isinstance(value, Stat | OfRun):
+        return value
+    return OfRun(float(value)) if isinstance(value, int | float) else None
 
 
-def _mean(value: Stat | float) -> float:
-    return value.mean if isinstance(value, Stat) else value
+def _mean(value: Stat | OfRun) -> float:
+    return value.mean if isinstance(value, Stat) else value.value
 
 
 def _texts(row: Result) -> list[str]:

@@ -69,6 +69,8 @@ class PaperClaims:
         The paper trains a network on images, so that embeddings of its data are another backbone's.
     official : dict
         Its names of its data, by ours and by the table that is about one.
+    remark : str
+        What holds for all runs of the paper, for the page.
     """
 
     name: str
@@ -77,6 +79,7 @@ class PaperClaims:
     unit: str = ""
     trains: bool = True
     official: Mapping[str, str] = field(default_factory=dict)
+    remark: str = ""
     claims: list[Claim] = field(default_factory=list, init=False)
 
     def claim(self, id_: str, place: str, **more: Any) -> Callable[[Contrasts], Contrasts]:

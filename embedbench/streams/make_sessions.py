@@ -107,7 +107,8 @@ def _hold_out_groups(file: EmbeddingFile, rows: Ints, val_fraction: float) -> In
             expected=f"sample, as every group of {file.path.name} has all samples of some class",
             got="group",
         )
-    return rows[held]
+    chosen: Ints = rows[held]
+    return chosen
 
 
 def notes_on_held_groups(

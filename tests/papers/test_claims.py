@@ -50,9 +50,26 @@ def test_the_page_is_what_the_results_give() -> None:
     assert text == (ROOT / "docs" / "claims.md").read_text("utf-8"), remedy
 
 
-def write_results(path: Path, in_the_end: Sequence[float]) -> None:
+def test_a_verdict_has_the_marks_of_its_runs(tmp_path: Path) -> None:
+    write_results(tmp_path / "a.json", [4.0, 5.0, 6.0], ("few-steps", "test-validation"))
+    text, (answer,) = make_claims_page([tmp_path], ["michel2023"])
+    assert f"toy: **{answer.status}** F T (" in text
+    assert "T: test data could stop training." in text
+    assert "do not say the flags" not in text
+
+
+def test_results_that_do_not_say_their_flags_are_named(tmp_path: Path) -> None:
+    write_results(tmp_path / "a.json", [4.0, 5.0, 6.0])
+    text, _ = make_claims_page([tmp_path], ["michel2023"])
+    assert "do not say the flags of their runs" in text
+
+
+def write_results(
+    path: Path, in_the_end: Sequence[float], flags: tuple[str, ...] | None = None
+) -> None:
     """Results of N6: RAA of ER on a short stream."""
-    first, last = (Value(None, Stat.of(values)) for values in ([1.0, 2.0, 3.0], in_the_end))
+    each = [1.0, 2.0, 3.0], in_the_end
+    first, last = (Value(None, Stat.of(values), flags=flags) for values in each)
     row = TableRow(("toy", "10", "ER", "RAA"), {"at 3K/4": first, "at K": last})
     heads = ("data", "sessions K", "learner", "metric")
     table = PaperTable("Figure 3", "", heads, ("at 3K/4", "at K"), (row,))

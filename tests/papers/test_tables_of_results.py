@@ -77,6 +77,18 @@ def test_sources_are_joined_by_seed() -> None:
     assert runs_of(joined) == {0: 0.1, 1: 0.2, 2: 0.3}
 
 
+def test_flags_of_one_source_hold_where_another_does_not_say_them() -> None:
+    def of(flags: tuple[str, ...] | None) -> Results:
+        row = TableRow(("a", "MNIST"), {"Ω": Value(None, Stat.of([0.1, 0.2]), flags=flags)})
+        table = PaperTable("2", "", ("learner", "data"), ("Ω",), (row,))
+        return Results("a", "", "", {}, (0, 1), (), (), (table,))
+
+    says, silent = of(("few-steps", "test-validation")), of(None)
+    for sources in ({"x": says, "y": silent}, {"x": silent, "y": says}):
+        (table,) = tables_of_results(sources, {})
+        assert table("Ω", learner="a").flags == {"few-steps", "test-validation"}
+
+
 def test_sources_that_disagree_are_refused() -> None:
     with pytest.raises(UserError, check=says(remedy="judge these results apart")):
         tables(THREE, {("a", "MNIST"): [0.1, 0.2, 0.9]})

@@ -46,6 +46,8 @@ CLAIMS = PaperClaims(
     printed=printed_tables,
     trains=False,
     official={"Figure S1": "MNIST"},
+    remark="As in the paper, test data could stop the training of MLP, EWC, FEL, PathNet and the "
+    "offline reference (preset kemker; flag T), but for Figure S1.",
 )
 
 
