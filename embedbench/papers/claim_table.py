@@ -6,6 +6,7 @@ the value "table".
 """
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -97,7 +98,11 @@ class ClaimTable:
             return Number.missing(name)
         row, first = next(iter(given.items()))
         if len({row.seed for row in given}) < len(given):
-            raise UserError(f"{name}: expected one row of each seed", "name more of its labels")
+            unsaid = ", ".join(f"{key} {text}" for key, text in wanted.items() if key in SAID)
+            where = f" of {unsaid}" if unsaid else ""
+            raise UserError(
+                f"{name}{where}: expected one row of each seed", "name more of its labels"
+            )
         if isinstance(first, Stat):
             return self._printed(name, row, first)
         runs = [of_run for of_run in given.values() if isinstance(of_run, OfRun)]
@@ -127,11 +132,14 @@ class ClaimTable:
         return list(dict.fromkeys(str(of_row[key]) for of_row in names if key in of_row))
 
     def digits(self, *columns: str, **labels: Any) -> Iterator[Contrast]:
-        """The contrasts that numbers computed without runs have the printed digits."""
+        """The contrasts that numbers computed without runs have the printed digits.
+
+        Each is named with its table, as rows of several tables may have the same labels.
+        """
         for row in self._rows(labels):
             for column, value in row.values.items():
                 if isinstance(value, Digits) and column in columns:
-                    name = " ".join([*_texts(row), column])
+                    name = f"{_table_of(row)}: {' '.join([*_texts(row), column])}"
                     gap = Number(name, np.array(abs(value.computed - value.printed)), runs=1)
                     # numbers are rounded by hand, so half a unit of the last digit is allowed
                     yield gap.below(0.5 * 10**-value.decimals + 1e-9)
@@ -157,6 +165,12 @@ def _value(row: Result, column: str, at: int | None) -> Stat | OfRun | None:
 
 def _mean(value: Stat | OfRun) -> float:
     return value.mean if isinstance(value, Stat) else value.value
+
+
+def _table_of(row: Result) -> str:
+    """The table of a row, "Table S6"; a name that is a word stands for itself: "Figure S1"."""
+    name = str(row.values.get("table", ""))
+    return name if re.match("[A-Z][a-z]", name) else f"Table {name}"
 
 
 def _texts(row: Result) -> list[str]:

@@ -34,6 +34,9 @@ class Claim:
     threshold : str
         Where the thresholds are from: printed; derived from what is printed or said; ours, and if
         stored results were in view when they were set.
+    after_look : bool
+        Stored results were in view when the question was chosen: that it is asked, or of which
+        learners, columns and sessions. Then the counts that leave out what is ours leave it out.
     any_one, of_print : bool
         One contrast that holds is enough; it is about printed numbers alone.
     fitted, controls : tuple of str
@@ -47,6 +50,7 @@ class Claim:
     test: str
     contrasts: Contrasts
     threshold: Threshold = "derived"
+    after_look: bool = False
     any_one: bool = False
     of_print: bool = False
     fitted: tuple[str, ...] = ()

@@ -80,14 +80,15 @@ class JudgedPaper:
     def count(self, *, strict: bool = False) -> Counter[tuple[str, str]]:
         """Number of answers by kind of data and status.
 
-        `strict` leaves out thresholds that are ours, and data that our settings were fitted to.
+        `strict` leaves out thresholds that are ours, questions that were chosen after a look, and
+        data that our settings were fitted to.
         """
         claims = {claim.id: claim for claim in self.paper.claims}
         result: Counter[tuple[str, str]] = Counter()
         for answer in self.every:
             claim = claims[answer.claim]
-            ours = claim.threshold.startswith("ours") or answer.file in claim.fitted
-            if not (strict and ours):
+            ours = claim.threshold.startswith("ours") or claim.after_look
+            if not (strict and (ours or answer.file in claim.fitted)):
                 result[answer.kind, answer.status] += 1
         return result
 
@@ -97,6 +98,8 @@ def make_claims_page(results: Sequence[Path], papers: Sequence[str]) -> tuple[st
     judged = [JudgedPaper.of_results(name, results) for name in papers]
     claims = [claim for one in judged for claim in one.paper.claims]
     late = ", ".join(claim.id for claim in claims if claim.threshold == "ours, after a look")
+    asked = ", ".join(claim.id for claim in claims if claim.after_look)
+    asked = f"Questions that were chosen with stored results in view: {asked}. " if asked else ""
     fitted = ", ".join(f"{c.id} on {' and '.join(c.fitted)}" for c in claims if c.fitted)
     parts = [
         INTRO,
@@ -104,7 +107,7 @@ def make_claims_page(results: Sequence[Path], papers: Sequence[str]) -> tuple[st
         f"{summarise(judged)}. {_count_claims(judged)}",
         table(["paper", "on", *STATUSES], [row for one in judged for row in _count_rows(one)]),
         "A threshold is *printed*, *derived* from what is printed or said, or *ours*. Those of "
-        f"ours that were set with stored results in view: {late or 'none'}. Fitted, so that "
+        f"ours that were set with stored results in view: {late or 'none'}. {asked}Fitted, so that "
         f"holding confirms nothing: {fitted or 'none'}.",
         *_describe_flags(judged),
         *(part for one in judged for part in _paper(one)),
@@ -218,10 +221,15 @@ def _row(paper: PaperClaims, claim: Claim, answers: Sequence[Answer]) -> list[st
     return [
         claim.id,
         f"{escape_markdown(claim.says)} *{escape_markdown(claim.place)}*",
-        f"{escape_markdown(claim.test)} ({claim.threshold})",
+        f"{escape_markdown(claim.test)} ({_origin(claim)})",
         "" if claim.of_print else _in_print(paper, claim),
         "<br>".join(_answer_text(answer, paper, claim) for answer in said),
     ]
+
+
+def _origin(claim: Claim) -> str:
+    """Where the thresholds of a claim are from, and whether its question came after a look."""
+    return f"{claim.threshold}; asked after a look" if claim.after_look else claim.threshold
 
 
 def _in_print(paper: PaperClaims, claim: Claim) -> str:

@@ -305,8 +305,8 @@ def _beside(number: str, runs: FSCILRuns, name: str) -> PaperTable:
         if ours:
             label = "ViT baseline" if method == "none" else method
             printed = [row.get(key) for key in keys]
-            how = {"stands_in": other, "flags": flags_of(records)}
-            result.add_numbers([label], ours, printed, 2, row=method, **how)
+            flags = flags_of(records)
+            result.add_numbers([label], ours, printed, 2, row=method, stands_in=other, flags=flags)
     return result
 
 

@@ -246,8 +246,8 @@ def figure_s1(runs: KemkerRuns) -> PaperTable:
     table = runs.about_mnist("S1")
     for choice in CHOICES:
         records = runs.ask("ewc", runs.s1_specs(choice)) if "mnist" in runs.data else []
-        how = {"decimals": (1, 1, 1, 0), "flags": flags_of(records)}
-        table.add_numbers([choice], make_stats(records, _read_s1), **how)
+        ours, flags = make_stats(records, _read_s1), flags_of(records)
+        table.add_numbers([choice], ours, decimals=(1, 1, 1, 0), flags=flags)
     return table
 
 
@@ -264,8 +264,8 @@ def table_s6(runs: KemkerRuns) -> PaperTable:
         records = runs.ask(learner, runs.inc_specs(learner, x)) if "mnist" in runs.data else []
         printed = [row[column] for column in table.columns]
         labels = (f"Inc-{x}", LEARNERS[learner].label)
-        how = {"stands_in": other, "flags": flags_of(records)}
-        table.add_numbers(labels, make_stats(records, _read_s6), printed, 1, **how)
+        ours, flags = make_stats(records, _read_s6), flags_of(records)
+        table.add_numbers(labels, ours, printed, 1, stands_in=other, flags=flags)
     return table
 
 
