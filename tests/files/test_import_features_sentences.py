@@ -250,6 +250,10 @@ TABLES = {
     "a label that is missing": ("f0,f1,label\n1,2,a\n1,2,\n", "label has no value in line 3"),
     "two stems of one length": ("a0,a1,b0,b1,y\n1,2,3,4,c\n1,2,3,5,d\n", "--features a"),
     "a list that was cut": ('embedding,y\n"[1 2 ... 3]",c\n', "was cut by '...'"),
+    "a list of other things": (
+        'embedding,y\n"[1, 2]",c\n"[3, 4]",c\n"[5, x]",d\n',
+        "the list in row 2 holds other things than numbers",
+    ),
     "lists of other lengths": ('embedding,y\n"[1, 2]",c\n"[1]",d\n', "1 values in row 1 and 2"),
     "names alone": ("f0,f1,label\n", "has no row of values"),
     "nothing": ("", "is empty"),
