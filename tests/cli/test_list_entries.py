@@ -137,6 +137,11 @@ def test_what_has_no_settings_is_one_sentence(call: Call, name: str, meant: str)
     assert call("list", name) == (2, "", sentence)
 
 
+def test_an_entry_says_what_it_takes_and_its_package() -> None:
+    entry = {"name": "mine", "summary": "Mine.", "takes": "images", "package": "kiln 1.0"}
+    assert list_entries.listed_text([entry]).endswith("  Mine. (images) [kiln 1.0]")
+
+
 def test_code_from_outside(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "listed_mine.py").write_text(
         "from dataclasses import dataclass\nfrom embedbench.models.ncm import NCM\n"

@@ -144,6 +144,17 @@ def test_what_does_not_go_with_a_table(words: tuple[str, ...], sentence: str) ->
     assert sentence in str(made.exception)
 
 
+def test_a_difference_is_for_tables(tmp_path: Path) -> None:
+    made = embedbench("report", tmp_path, "--difference", "1")
+    sentence = "--difference is for CSV files; name one: report RUNS theirs.csv"
+    assert str(made.exception) == sentence
+
+
+def test_a_study_beside_a_table_names_its_runs(tmp_path: Path) -> None:
+    made = embedbench("report", "study.toml", PRINTED / "masana-random-10.csv")
+    assert str(made.exception).startswith("study.toml says what to show; name ")
+
+
 def test_the_text_says_what_it_cannot_see() -> None:
     (made,) = views_of(PRINTED / "masana-random-10.csv")
     assert "unpaired: it is not seen what rows share" in render_text(made.parts)
