@@ -359,6 +359,15 @@ def test_ids_that_do_not_meet_are_refused(tmp_path: Path, names: list[str]) -> N
     assert f"{5 if 'x5' in unique else 0} of 12 rows are found by them; write both alike" in said
 
 
+def test_an_id_that_a_list_has_twice_is_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", X=X, ids=IDS)
+    lines = [f"{name},owl" for name in [*IDS, IDS[3]]]
+    (tmp_path / "labels.csv").write_text("\n".join(["id,label", *lines]))
+    labels = str(tmp_path / "labels.csv")
+    said = refusal(import_file, tmp_path / "a.npz", tmp_path / "a.h5", labels=labels)
+    assert said.endswith("labels.csv: id has '03.wav' twice; list it once")
+
+
 def test_ids_without_a_known_name_that_do_not_meet_are_refused(tmp_path: Path) -> None:
     frame().assign(clip=IDS).to_csv(tmp_path / "a.csv", index=False)
     options = listed(tmp_path, recording=[name[:-4] for name in IDS])

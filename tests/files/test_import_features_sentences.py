@@ -237,6 +237,15 @@ def test_an_index_of_faiss_is_told_how_to_convert(tmp_path: Path, name: str) -> 
     assert f"d = faiss.read_index('{name}')` and `np.save('a.npy', d.reconstruct_n(0" in said
 
 
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [("a.xlsx", "is a spreadsheet; save it as CSV"), ("a.tar", "is packed; unpack it first")],
+)
+def test_what_another_program_reads_is_told_how(tmp_path: Path, name: str, sentence: str) -> None:
+    (tmp_path / name).write_bytes(b"PK")
+    assert refusal(import_file, tmp_path / name, tmp_path / "a.h5").endswith(sentence)
+
+
 def test_an_embedding_file_is_one_already(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", X=X, y=Y)
     import_file(tmp_path / "a.npz", tmp_path / "a.h5")

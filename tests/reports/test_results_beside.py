@@ -239,6 +239,18 @@ def test_columns_of_theirs_that_no_table_shows_are_named(one: Path, tmp_path: Pa
     assert "not shown: speed of theirs.csv: no run of ours has it" in notes
 
 
+def test_a_file_whose_numbers_are_undefined_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "theirs.csv").write_text("method,seed,accuracy\nmine,0,nan\n")
+    with pytest.raises(UserError, match=r"theirs\.csv has no number that is defined; see docs"):
+        tables_of_files([tmp_path / "theirs.csv"], TableChoice(), print)
+
+
+def test_several_values_without_an_accuracy_are_to_be_named(tmp_path: Path) -> None:
+    (tmp_path / "theirs.csv").write_text("method,seed,speed,noise\nmine,0,0.7,0.1\n")
+    with pytest.raises(UserError, match=r"^the results have speed, noise; name one, --metric$"):
+        tables_of_files([tmp_path / "theirs.csv"], TableChoice(), print)
+
+
 def test_columns_of_a_file_alone_that_its_table_does_not_show_are_named(tmp_path: Path) -> None:
     (tmp_path / "theirs.csv").write_text("method,seed,accuracy,AF\nmine,0,0.7,0.1\n")
     notes: list[str] = []
