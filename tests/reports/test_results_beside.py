@@ -129,6 +129,23 @@ def test_a_line_of_another_stream_is_refused(two: Path, tmp_path: Path) -> None:
         beside(two, tmp_path, text)
 
 
+def test_a_line_of_another_stream_among_others_is_left_out(two: Path, tmp_path: Path) -> None:
+    text = "method,seed,accuracy,protocol.base\nmine,0,70,50\nmine,1,70,10\n"
+    (tmp_path / "theirs.csv").write_text(text)
+    said = list[str]()
+    rows = collect(two, notify=pytest.fail)
+    tables_beside(rows, [tmp_path / "theirs.csv"], TableChoice(), said.append)
+    assert f"left out: mine of {tmp_path}/theirs.csv: its protocol.base is 50, " in " ".join(said)
+
+
+def test_runs_that_diverged_are_left_out_of_a_file_too(tmp_path: Path) -> None:
+    (tmp_path / "theirs.csv").write_text("method,seed,accuracy,flags\na,0,70,\na,1,9,diverged\n")
+    said = list[str]()
+    (table,) = tables_of_files([tmp_path / "theirs.csv"], TableChoice(), said.append)
+    assert said[-1] == f"left out: a seed 1 of {tmp_path}/theirs.csv: diverged"
+    assert row_of(table.data, "a")["mean"] == 0.7
+
+
 def test_a_mean_of_no_metric_is_refused(one: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"does not name; say in a column metric: accuracy"):
         beside(one, tmp_path, "method,mean,std,n\nmine,70,1,3\n")
