@@ -142,6 +142,12 @@ def test_a_directory_is_no_file_to_replace(call: Call) -> None:
     assert done.err == "embedbench: folder is a directory or a device; name a file\n"
 
 
+def test_a_file_is_no_directory_of_runs(call: Call) -> None:
+    Path("runs").write_text("")
+    sentence = "embedbench: runs is a file; --out takes a directory for the run records\n"
+    assert call(*words("runs")).err == sentence
+
+
 def test_a_study_that_names_no_row_of_its_runs_is_told(
     call: Call, capfd: pytest.CaptureFixture[str]
 ) -> None:
