@@ -94,7 +94,7 @@ def test_a_mask_of_an_eval_set_that_does_not_fit(name: str) -> None:
 @pytest.mark.parametrize("part", ["sessions", "eval_sets"])
 def test_a_stream_of_nothing(part: str) -> None:
     stream = class_stream([[0, 1], [2]])
-    with pytest.raises(UserError, match="^this stream has no session or no eval set; give it one"):
+    with pytest.raises(UserError, match=r"^this stream has no session or no eval set; give it one"):
         check_stream(replace(stream, **{part: ()}))
 
 

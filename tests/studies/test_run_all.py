@@ -229,7 +229,7 @@ def test_no_file_is_no_study() -> None:
 
 
 def test_a_study_of_which_every_run_fails_is_refused(file: Path) -> None:
-    with pytest.raises(UserError, match="^no run was made: failed: leaving:Leaves seed 0: "):
+    with pytest.raises(UserError, match=r"^no run was made: failed: leaving:Leaves seed 0: "):
         run_all(file, "incremental-class", "leaving:Leaves", settings={"references": 0})
 
 
