@@ -268,6 +268,15 @@ def test_several_values_without_an_accuracy_are_to_be_named(tmp_path: Path) -> N
         tables_of_files([tmp_path / "theirs.csv"], TableChoice(), print)
 
 
+def test_of_several_files_with_other_columns_three_are_named(one: Path, tmp_path: Path) -> None:
+    files = [tmp_path / f"{name}.csv" for name in "abcd"]
+    for file in files:
+        file.write_text(f"method,seed,accuracy,speed\n{file.stem},0,0.7,12\n")
+    notes: list[str] = []
+    tables_beside(collect(one, notify=pytest.fail), files, TableChoice(), notes.append)
+    assert "not shown: speed of a.csv, b.csv, c.csv and 1 more: no run of ours has it" in notes
+
+
 def test_columns_of_a_file_alone_that_its_table_does_not_show_are_named(tmp_path: Path) -> None:
     (tmp_path / "theirs.csv").write_text("method,seed,accuracy,AF\nmine,0,0.7,0.1\n")
     notes: list[str] = []
