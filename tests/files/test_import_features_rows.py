@@ -297,6 +297,14 @@ def test_features_of_parts_are_joined_by_name(tmp_path: Path) -> None:
     assert rows(file) == X[:, ::-1].tolist() * 2  # as in X_test.csv
 
 
+def test_of_other_features_three_are_named(tmp_path: Path) -> None:
+    folder = theirs(tmp_path)
+    frame().assign(label=TEXTS).to_csv(folder / "a.csv", index=False)
+    frame().add_prefix("g").assign(label=TEXTS).to_csv(folder / "b.csv", index=False)
+    said = refusal(import_file, folder, tmp_path / "a.h5")
+    assert "it has gf0, gf1, gf2 and 2 more and lacks f0, f1, f2 and 2 more; give all" in said
+
+
 @pytest.mark.parametrize("names", [("{}", "y{}"), ("X_{}", "y_{}")])
 def test_features_of_other_names_are_refused(tmp_path: Path, names: tuple[str, str]) -> None:
     folder = theirs(tmp_path)

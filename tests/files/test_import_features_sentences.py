@@ -54,6 +54,62 @@ def test_features_without_labels_say_how_to_give_them(tmp_path: Path) -> None:
     assert "give them: --labels FILE (one label a row in order, or lines of id and label)" in said
 
 
+def many(count: int) -> list[str]:
+    return [f"k{row:02}" for row in range(count)]
+
+
+def listed(names: list[str], most: int) -> str:
+    return f"{', '.join(names[:most])} and {len(names) - most} more"
+
+
+def test_of_what_is_no_label_ten_arrays_are_named(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", X=X, **dict.fromkeys(many(12), np.zeros(3)))
+    said = refusal(import_file, tmp_path / "a.npz", tmp_path / "a.h5")
+    assert f"no labels; it also holds {listed(many(12), 10)}; give them" in said
+
+
+def test_of_the_weights_of_a_network_three_are_named(tmp_path: Path) -> None:
+    names = [f"{name}.weight" for name in many(5)]
+    np.savez(tmp_path / "a.npz", **dict.fromkeys(names, X))
+    said = refusal(import_file, tmp_path / "a.npz", tmp_path / "a.h5")
+    assert f"the weights of a network ({listed(names, 3)}) and no features" in said
+
+
+def test_of_texts_without_features_ten_columns_are_named(tmp_path: Path) -> None:
+    table = pd.DataFrame(dict.fromkeys(many(12), TITLES))
+    table.to_csv(tmp_path / "a.csv", index=False)
+    said = refusal(import_file, tmp_path / "a.csv", tmp_path / "a.h5")
+    assert f"holds no features, but {listed(many(12), 10)}" in said
+
+
+def test_of_columns_that_are_no_labels_ten_are_named(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", X)
+    table = pd.DataFrame(dict.fromkeys(many(12), TEXTS))
+    table.to_csv(tmp_path / "l.csv", index=False)
+    options = {"labels": str(tmp_path / "l.csv")}
+    said = refusal(import_file, tmp_path / "a.npy", tmp_path / "a.h5", **options)
+    assert f"holds {', '.join(many(10))}, and none of them is called label" in said
+
+
+def test_of_arrays_that_are_left_out_ten_are_named(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", X=X, y=Y, **dict.fromkeys(many(12), np.zeros(3)))
+    assert f"left out {listed(many(12), 10)}" in imported(tmp_path, tmp_path / "a.npz")[1]
+
+
+def test_of_parts_that_are_none_ten_are_named(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", X=X, y=Y, split=many(N))
+    said = refusal(import_file, tmp_path / "a.npz", tmp_path / "a.h5")
+    assert f"split holds {listed([repr(name) for name in many(N)], 10)}; expected 0" in said
+
+
+def test_of_classes_that_look_alike_ten_pairs_are_named(tmp_path: Path) -> None:
+    names = [name for letter in "abcdefghijkl" for name in (letter, letter.upper())]
+    np.savez(tmp_path / "a.npz", X=make_features(3 * len(names), D), y=names * 3)
+    pairs = [f"'{letter.upper()}' and '{letter}'" for letter in "abcdefghijkl"]
+    said = imported(tmp_path, tmp_path / "a.npz")[1]
+    assert f"class {listed(pairs, 10)} look alike and are kept apart" in said
+
+
 BOTH = list(zip(TITLES, TEXTS.tolist(), strict=True))
 LABEL_FILES = {
     "lines of id and label without names": ("l.csv", [f"{t},{y}" for t, y in BOTH]),

@@ -263,8 +263,9 @@ def test_a_file_whose_numbers_are_undefined_is_refused(tmp_path: Path) -> None:
 
 
 def test_several_values_without_an_accuracy_are_to_be_named(tmp_path: Path) -> None:
-    (tmp_path / "theirs.csv").write_text("method,seed,speed,noise\nmine,0,0.7,0.1\n")
-    with pytest.raises(UserError, match=r"^the results have speed, noise; name one, --metric$"):
+    """Of many the first five are named."""
+    (tmp_path / "theirs.csv").write_text("method,seed,u,v,w,x,y,z\nmine,0,1,2,3,4,5,6\n")
+    with pytest.raises(UserError, match=r"have u, v, w, x, y and 1 more; name one, --metric$"):
         tables_of_files([tmp_path / "theirs.csv"], TableChoice(), print)
 
 
