@@ -89,6 +89,12 @@ def test_a_sparse_matrix_of_far_more_zeros_is_refused(tmp_path: Path, write: Any
     assert said.endswith("X is too large to be made dense; save it as a full matrix")
 
 
+def test_an_empty_cell_among_texts_of_matlab_is_an_empty_text(tmp_path: Path) -> None:
+    cells = np.array(["jay", "", "owl"], object)
+    scipy.io.savemat(tmp_path / "a.mat", {"y": cells})
+    assert read_matlab(tmp_path / "a.mat")["y"].tolist() == ["jay", "", "owl"]
+
+
 @pytest.mark.parametrize(("largest", "kind"), [(107.0, "i"), (2.0**53, "i"), (2.0**54, "f")])
 def test_whole_numbers_of_matlab_are_integers_while_a_float_counts_them(
     tmp_path: Path, largest: float, kind: str

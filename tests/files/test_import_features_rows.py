@@ -14,6 +14,7 @@ from file_helpers import make_features, refusal
 from safetensors.numpy import save_file
 
 from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.formats.feature_columns import is_code
 from embedbench.files.import_features import import_file
 from embedbench.storage import user_cache
 
@@ -172,6 +173,16 @@ def test_a_code_of_the_labels_of_another_file_is_no_feature(tmp_path: Path) -> N
     (tmp_path / "l.txt").write_text("\n".join(TEXTS))
     file, _ = imported(tmp_path, tmp_path / "a.csv", labels=str(tmp_path / "l.txt"))
     assert rows(file) == X.tolist()
+
+
+@pytest.mark.parametrize(
+    ("rows_of", "says"), [([2] * 5, False), ([3, 2, 2, 2, 2], True), ([3, 3], True), ([9], False)]
+)
+def test_numbers_are_a_code_where_classes_have_more_than_two_rows(
+    rows_of: list[int], says: bool
+) -> None:
+    labels = np.repeat(np.arange(len(rows_of)), rows_of)
+    assert is_code(10 - labels, labels) is says
 
 
 @pytest.mark.parametrize("fold", ["fold", "is_train"])
