@@ -127,9 +127,9 @@ def test_one_group_in_two_normal_forms_is_one(tmp_path: Path) -> None:
     lines = [f"{id_},{group}\n" for id_, group in named]
     listed.write_text("sample_id,group\n" + "".join(lines), encoding="utf-8")
     source = Source("p", tuple(ids), np.array([0, 0, 1]), ("a", "b"), np.full(2, -1), lambda _: b"")
-    np.testing.assert_array_equal(
-        add_columns(source, listed).group, ["caf\u00e9", "caf\u00e9", "bar"]
-    )
+    made = add_columns(source, listed)
+    np.testing.assert_array_equal(made.group, ["caf\u00e9", "caf\u00e9", "bar"])
+    assert made.remark == "p: group 'cafe\\u0301' and 'caf\\xe9' look alike and are one."
 
 
 def test_a_column_that_a_list_replaces_is_named(tmp_path: Path) -> None:

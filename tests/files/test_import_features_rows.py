@@ -478,6 +478,12 @@ def test_a_column_of_features_without_numbers_is_named(tmp_path: Path, value: An
     assert "f2 holds no numbers (" in said
 
 
+def test_an_entry_of_a_split_table_with_a_value_that_is_no_number_is_named(tmp_path: Path) -> None:
+    with_cell("?").to_json(tmp_path / "a.json", orient="split")
+    said = refusal(import_file, tmp_path / "a.json", tmp_path / "a.h5")
+    assert "in entry 5, and a number in most others" in said
+
+
 def test_a_record_with_a_value_that_is_no_number_is_named(tmp_path: Path) -> None:
     with_cell("?").to_json(tmp_path / "a.jsonl", orient="records", lines=True)
     said = refusal(import_file, tmp_path / "a.jsonl", tmp_path / "a.h5")
