@@ -3,6 +3,7 @@
 import json
 import pickle
 import re
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from file_helpers import make_features, refusal
 from pickled import Hostile
 from stranger_files import write_mat73
 
+from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.import_features import import_file
 from embedbench.storage import untrusted_files
@@ -100,6 +102,19 @@ def test_of_parts_that_are_none_ten_are_named(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", X=X, y=Y, split=many(N))
     said = refusal(import_file, tmp_path / "a.npz", tmp_path / "a.h5")
     assert f"split holds {listed([repr(name) for name in many(N)], 10)}; expected 0" in said
+
+
+@pytest.mark.parametrize(
+    ("rows", "classes", "names_rows"),
+    [(19, 19, False), (20, 20, True), (20, 19, True), (20, 18, False), (40, 36, False)],
+)
+def test_labels_name_the_rows_where_nine_tenths_of_twenty_differ(
+    tmp_path: Path, rows: int, classes: int, names_rows: bool
+) -> None:
+    labels = [f"c{row % classes}" for row in range(rows)]
+    np.savez(tmp_path / "a.npz", X=make_features(rows, D), y=labels)
+    with pytest.raises(UserError, match="they name the rows") if names_rows else nullcontext():
+        import_file(tmp_path / "a.npz", tmp_path / "a.h5")
 
 
 def test_of_classes_that_look_alike_ten_pairs_are_named(tmp_path: Path) -> None:

@@ -107,9 +107,7 @@ def test_one_big_group_counts_as_few(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("size", "says"), [(3, False), (5, True)])
-def test_groups_that_count_as_a_tenth_fewer_are_said(
-    size: int, says: bool, tmp_path: Path
-) -> None:
+def test_groups_that_count_as_a_tenth_fewer_are_said(size: int, says: bool, tmp_path: Path) -> None:
     """Of 39 samples 3 or 5 are one group: 39² / 45 is .913 of 37, 39² / 59 is .737 of 35."""
     p, _ = random_run(1)
     group = np.maximum(np.arange(len(p.y)) - size + 1, 0)
