@@ -127,6 +127,8 @@ def test_a_protocol_and_a_preset_of_one_name(call: Call) -> None:
     kemker = json.loads(call("list", "kemker", "--json").out)
     assert kemker["summary"].startswith("Kemker et al. (2018)")
     assert {"setting": "protocol.validation", "value": "test"} in kemker["settings"]
+    summaries = {row["name"]: row["summary"] for row in list_entries.entries("presets")}
+    assert summaries["kemker"] == kemker["summary"]
 
 
 @pytest.mark.parametrize(
