@@ -196,6 +196,12 @@ def test_a_printed_mean_of_a_usual_name_is_that_metric(head: str, tmp_path: Path
     assert made.value("average_incremental_accuracy") == pytest.approx(0.725)
 
 
+def test_only_values_have_curves(tmp_path: Path) -> None:
+    head = "method,seed,session,accuracy,protocol.base\n"
+    made = only(tmp_path, f"{head}a,0,0,0.7,2\na,0,1,0.6,2\n")
+    assert made.curves == {"accuracy": (0.7, 0.6)}
+
+
 def test_two_names_of_one_metric_are_two_columns(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"two columns 'final_accuracy' \(A_last and final_acc"):
         read(tmp_path, "method,seed,A_last,final_accuracy\na,0,0.5,0.5\n")
