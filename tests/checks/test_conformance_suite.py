@@ -291,6 +291,13 @@ def test_checks_run_on_one_thread_and_leave_no_trace() -> None:
     assert used == {1}
 
 
+def test_images_are_learned_with_settings_that_reveal_faults() -> None:
+    mlp, made = by_name.learner_class("mlp"), list[Any]()
+    tools.kinds_check(lambda make, stream: made.append((stream, make())))(mlp)
+    (images,) = (learner.images for stream, learner in made if len(stream.spec.input_shape) == 3)
+    assert (images.frozen, images.augment) == (1, "crop-flip")
+
+
 def test_blobs_are_the_sessions_that_were_asked_for() -> None:
     stream = blobs(Tags(), ((0, 1), (2, 0), (1,)), (5, 4, 3), n_val=2)
     parts = [(s.y, s.val_y, s.classes) for s in stream.sessions]
