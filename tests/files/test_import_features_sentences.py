@@ -98,6 +98,26 @@ def test_of_arrays_that_are_left_out_ten_are_named(tmp_path: Path) -> None:
     assert f"left out {listed(many(12), 10)}" in imported(tmp_path, tmp_path / "a.npz")[1]
 
 
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        (np.zeros(N), "no split: float64 of shape (12,)"),
+        (np.zeros(N, int), "no split: int64 of shape (12,)"),
+        (np.array(["train", "test"]), "no split: <U5 of shape (2,)"),
+        (np.array(["train"] * N), "no split: all rows are train"),
+        (np.array(["a", "b"] * 6), "no split: subset holds 'a', 'b'; expected 0 (train), 1 (val)"),
+    ],
+)
+def test_what_may_be_a_split_and_is_none_says_why(tmp_path: Path, values: Any, reason: str) -> None:
+    np.savez(tmp_path / "a.npz", X=X, y=Y, subset=values)
+    assert f"left out subset ({reason}" in imported(tmp_path, tmp_path / "a.npz")[1]
+
+
+def test_whole_numbers_of_a_split_are_one_where_its_name_says_so(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", X=X, y=Y, data_split=[0, 2] * 6)
+    assert imported(tmp_path, tmp_path / "a.npz")[0].split.tolist() == [0, 2] * 6
+
+
 def test_of_parts_that_are_none_ten_are_named(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", X=X, y=Y, split=many(N))
     said = refusal(import_file, tmp_path / "a.npz", tmp_path / "a.h5")
@@ -449,9 +469,10 @@ def test_other_files_of_a_folder_are_named(tmp_path: Path) -> None:
 
 
 def test_two_domains_of_one_file_are_both_taken(tmp_path: Path) -> None:
-    data = {"Xs": X[:5], "Ys": Y[:5] + 1, "Xt": X[5:], "Yt": Y[5:] + 1}
+    data = {"Xs": X[:5], "Ys": Y[:5] + 1, "Xt": X[5:], "Yt": Y[5:] + 1, "note": X}
     scipy.io.savemat(tmp_path / "a.mat", data)
-    file, _ = imported(tmp_path, tmp_path / "a.mat")
+    file, said = imported(tmp_path, tmp_path / "a.mat")
+    assert "left out note." in said
     assert np.array_equal(file.read(), X)
     assert file.columns["domain"].tolist() == ["source"] * 5 + ["target"] * 7
 
