@@ -20,6 +20,7 @@ from stranger_files import write_mat73
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.import_features import import_file
+from embedbench.files.source_readers import SOURCES
 from embedbench.storage import untrusted_files
 
 N, D = 12, 5
@@ -335,6 +336,19 @@ def test_an_index_of_faiss_is_told_how_to_convert(tmp_path: Path, name: str) -> 
 def test_what_another_program_reads_is_told_how(tmp_path: Path, name: str, sentence: str) -> None:
     (tmp_path / name).write_bytes(b"PK")
     assert refusal(import_file, tmp_path / name, tmp_path / "a.h5").endswith(sentence)
+
+
+def test_what_nothing_reads_is_told_what_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.odd").write_bytes(b"odd")
+    said = refusal(import_file, tmp_path / "a.odd", tmp_path / "a.h5")
+    assert said == f"{tmp_path}/a.odd is nothing that import reads; {SOURCES}"
+
+
+def test_a_folder_of_pictures_is_told_of_extract(tmp_path: Path) -> None:
+    (tmp_path / "photos" / "cat").mkdir(parents=True)
+    (tmp_path / "photos" / "cat" / "1.png").write_bytes(b"")
+    said = refusal(import_file, tmp_path / "photos", tmp_path / "a.h5")
+    assert "images and sounds go in by `extract`" in said
 
 
 def test_an_embedding_file_is_one_already(tmp_path: Path) -> None:
