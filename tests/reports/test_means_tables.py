@@ -75,6 +75,12 @@ def test_what_cannot_be_decided_says_why(lines: str, reason: str, tmp_path: Path
     assert reason in verdict(tmp_path, HEAD + lines)
 
 
+def test_a_single_run_beside_several_is_not_compared(tmp_path: Path) -> None:
+    text = "method,seed,accuracy\na,0,0.7\na,1,0.75\na,2,0.72\nb,5,0.5\n"
+    begin = "fewer than two runs that differ: no difference can be called decided"
+    assert verdict(tmp_path, text) == f"{begin} (a has the highest mean, 72.3)"
+
+
 def test_means_that_differ_by_their_rounding_are_level(tmp_path: Path) -> None:
     """59.34 and 59.36 are printed 59.3 and 59.4, with ± 0.0."""
     text = f"{HEAD}a,59.4,0.0,5,std\nb,59.3,0.0,5,std\n"
