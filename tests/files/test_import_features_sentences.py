@@ -338,6 +338,18 @@ def test_what_another_program_reads_is_told_how(tmp_path: Path, name: str, sente
     assert refusal(import_file, tmp_path / name, tmp_path / "a.h5").endswith(sentence)
 
 
+@pytest.mark.parametrize(
+    ("name", "load"),
+    [
+        ("a.pkl", "`import pickle, numpy as np; d = pickle.load(open('a.pkl', 'rb'))` and "),
+        ("a.joblib", "`import joblib, numpy as np; d = joblib.load('a.joblib')` and "),
+    ],
+)
+def test_a_pickle_is_converted_by_two_lines(tmp_path: Path, name: str, load: str) -> None:
+    (tmp_path / name).write_bytes(b"")
+    assert load in refusal(import_file, tmp_path / name, tmp_path / "a.h5")
+
+
 def test_what_nothing_reads_is_told_what_is_read(tmp_path: Path) -> None:
     (tmp_path / "a.odd").write_bytes(b"odd")
     said = refusal(import_file, tmp_path / "a.odd", tmp_path / "a.h5")
