@@ -615,6 +615,16 @@ def test_labels_of_parts_are_counted_alike(tmp_path: Path) -> None:
     assert tested == TEXTS[few].tolist()
 
 
+def test_labels_of_parts_are_counted_from_0_where_one_shows_it(tmp_path: Path) -> None:
+    folder = theirs(tmp_path)
+    np.savez(folder / "train.npz", X=X, y=Y, classes=NAMES)
+    np.savez(folder / "test.npz", X=X, y=Y % 2 + 1, classes=NAMES)  # 1 and 2 of three names
+    file, said = imported(tmp_path, folder)
+    tested = [name for name, part in zip(class_names(file), file.split, strict=True) if part]
+    assert tested == NAMES[Y % 2 + 1].tolist()
+    assert "counted from" not in said
+
+
 def test_labels_that_may_be_counted_from_1_are_told(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", X=X, y=Y % 2 + 1, classes=NAMES)
     file, said = imported(tmp_path, tmp_path / "a.npz")
