@@ -115,6 +115,8 @@ def test_runs_that_see_a_difference_are_counted(tmp_path: Path) -> None:
     text = f"{HEAD}a,72.0,1.0,3,std\nb,71.0,1.0,3,std\n"
     made = view_of(tmp_path, text, difference=0.02)
     assert [row["runs"] for row in made.data["rows"]] == [7, 7]
+    said = "of the best other one see a difference of 2.0 points in 4 of 5 tables, if their spread"
+    assert said in render_text(made.parts)
 
 
 def test_each_table_and_metric_of_a_file_has_its_own(tmp_path: Path) -> None:
