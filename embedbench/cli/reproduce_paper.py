@@ -154,6 +154,6 @@ def _write_claims(paper: str, results: list[Path] | None, out: Path | None, as_j
     path = stored / "claims.md"
     path.parent.mkdir(parents=True, exist_ok=True)
     write_safely(path, text)
-    lines = [f"{a.claim:4} {a.file:20} {a.status}" for a in answers]
+    lines = [" ".join([f"{a.claim:4} {a.file:20} {a.status}", *a.flags]) for a in answers]
     show([answer.to_json() for answer in answers], "\n".join(lines), as_json)
     note(f"wrote {path}")

@@ -164,6 +164,7 @@ class Bare(Learner):  # no dataclass
         (only_sessions_so_far_matter, faulty_peeks.SearchesMemory, "other labels in"),
         (no_sample_is_kept_in_secret, faulty_promises.CountsSamplesWithoutTag, "counts samples"),
         (memory_stays_within_its_limit, faulty_promises.KeepsMoreThanItsMemory, "in `x`"),
+        (memory_stays_within_its_limit, faulty_promises.NeverStoresASample, "none was ever stored"),
         (state_round_trips, StateIsNoData, "'classes' .* type set"),
         (unusual_sessions_are_learned, Bare, "write @dataclass"),
         (tags_are_true, Bare, r"expected learn\(\)"),
@@ -288,6 +289,13 @@ def test_checks_run_on_one_thread_and_leave_no_trace() -> None:
     assert drawn[0] == drawn[1]
     assert torch.get_num_threads() == threads
     assert used == {1}
+
+
+def test_images_are_learned_with_settings_that_reveal_faults() -> None:
+    mlp, made = by_name.learner_class("mlp"), list[Any]()
+    tools.kinds_check(lambda make, stream: made.append((stream, make())))(mlp)
+    (images,) = (learner.images for stream, learner in made if len(stream.spec.input_shape) == 3)
+    assert (images.frozen, images.augment) == (1, "crop-flip")
 
 
 def test_blobs_are_the_sessions_that_were_asked_for() -> None:

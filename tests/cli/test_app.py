@@ -27,6 +27,7 @@ from embedbench.files.import_features import import_file
 from embedbench.files.provenance import UserMetadata
 from embedbench.papers import paper_folders
 from embedbench.papers.reproduction_plan import make_plan
+from embedbench.zoo.zoo_entries import zoo_rows
 
 USUAL = {"--protocol": "incremental-class", "--out": "runs", "--device": "cpu", "--jobs": "1"}
 ONE_EPOCH = ["--set", "offline.mlp.stop.epochs=1"]
@@ -245,6 +246,7 @@ def test_list_names_everything_with_a_summary(call: Call) -> None:
         assert [line.split()[0] for line in call("list", kind).out.splitlines()] == names
         assert all(f["summary"] for f in found)
         assert name in names
+    assert json.loads(call("list", "zoo", "--json").out) == zoo_rows()
     every = json.loads(call("list", "--json").out)
     assert list(every) == [kind for kind in list_entries.KINDS if kind not in list_entries.LONG]
     assert re.findall(r"^(\w+):$", call("list").out, re.MULTILINE) == list(every)

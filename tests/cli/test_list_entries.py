@@ -127,6 +127,8 @@ def test_a_protocol_and_a_preset_of_one_name(call: Call) -> None:
     kemker = json.loads(call("list", "kemker", "--json").out)
     assert kemker["summary"].startswith("Kemker et al. (2018)")
     assert {"setting": "protocol.validation", "value": "test"} in kemker["settings"]
+    summaries = {row["name"]: row["summary"] for row in list_entries.entries("presets")}
+    assert summaries["kemker"] == kemker["summary"]
 
 
 @pytest.mark.parametrize(
@@ -135,6 +137,11 @@ def test_a_protocol_and_a_preset_of_one_name(call: Call) -> None:
 def test_what_has_no_settings_is_one_sentence(call: Call, name: str, meant: str) -> None:
     sentence = f"embedbench: unknown listing {name!r}. Did you mean {meant!r}?\n"
     assert call("list", name) == (2, "", sentence)
+
+
+def test_an_entry_says_what_it_takes_and_its_package() -> None:
+    entry = {"name": "mine", "summary": "Mine.", "takes": "images", "package": "kiln 1.0"}
+    assert list_entries.listed_text([entry]).endswith("  Mine. (images) [kiln 1.0]")
 
 
 def test_code_from_outside(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

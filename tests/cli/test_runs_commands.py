@@ -11,6 +11,7 @@ from plan_runs import plan
 from report_records import keep, make
 
 from embedbench.cli.run import _report
+from embedbench.cli.runs_commands import _name_and_url
 from embedbench.runs.grid_scheduler import Outcome
 from embedbench.scores import record_files
 from embedbench.studies.study import Study
@@ -127,6 +128,33 @@ def test_merge_and_status_from_the_command_line(call: Call) -> None:
     assert err.startswith(f"left out: {run}/predictions.h5 is not the file")
     for command in (["status", "none"], ["merge", "none", "--out", "x"]):
         assert "there is no directory none" in call("runs", *command).err
+
+
+def test_a_pack_takes_a_file_and_its_place(call: Call) -> None:
+    done = call("runs", "pack", "runs", "--out", "a.zip", "--url", "e.h5")
+    assert "--url must be FILE=URL, such as emoji.h5=https://…" in done.err
+    assert _name_and_url("e.h5=https://host/?n=1") == ("e.h5", "https://host/?n=1")
+
+
+def test_a_directory_is_no_file_to_replace(call: Call) -> None:
+    Path("folder").mkdir()
+    done = call("runs", "pack", "runs", "--out", "folder", "--overwrite")
+    assert done.err == "embedbench: folder is a directory or a device; name a file\n"
+
+
+def test_a_file_is_no_directory_of_runs(call: Call) -> None:
+    Path("runs").write_text("")
+    sentence = "embedbench: runs is a file; --out takes a directory for the run records\n"
+    assert call(*words("runs")).err == sentence
+
+
+def test_a_study_that_names_no_row_of_its_runs_is_told(
+    call: Call, capfd: pytest.CaptureFixture[str]
+) -> None:
+    keep(Path("runs"), make("mlp", 3))
+    outcome = Outcome(record_files.find(Path("runs")), 0, 0, [])
+    _report(outcome, Path("runs"), "json", Study(names={"offline": "Joint"}))
+    assert capfd.readouterr().err == "no row is called offline\n"
 
 
 def test_a_study_is_run_and_tracked(call: Call) -> None:

@@ -143,6 +143,19 @@ def test_an_imported_run_stands_beside_ours(call: Call) -> None:
     assert {run.record.learner for run in checked} == {"ncm", "chance"}
 
 
+def test_import_says_where_the_run_lies_and_which_names_are_other_numbers(
+    call: Call, tmp_path: Path
+) -> None:
+    Path("file.h5").unlink()
+    make_file(tmp_path, (6, 5, 7, 4), (0,) * 4, (3, 2, 4, 5), classes=["0", "1", "10", "2"])
+    note = "names: label 2 is the class '10'"
+    assert call(*SHOW, "--export", "s").err.strip().endswith(note)
+    answered()
+    first, *_, last = call(*IMPORT, *TOOL).err.splitlines()
+    assert first.startswith("imported theirs: runs/")
+    assert last.endswith(note)
+
+
 def test_omega_is_open_until_the_references_are_there(call: Call) -> None:
     assert call(*SHOW, *SMALL, "--export", "s", "--seed", "2")[0] == 0
     answered()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from file_helpers import says
 
-from embedbench.config.json_records import ABSENT, UNWRITTEN, JsonRecord, plain
+from embedbench.config.json_records import ABSENT, UNWRITTEN, JsonRecord, parse_json, plain
 from embedbench.errors import UserError
 
 
@@ -97,6 +97,12 @@ def test_what_does_not_fit(change: dict[str, Any], what: str, expected: str, got
     ) as e:
         Outer.from_json(DATA | change, "a.json")
     assert type(e.value.got) is type(got)
+
+
+def test_a_text_may_be_a_hundred_levels_deep() -> None:
+    assert parse_json(json.dumps(nested(100)), "a.json") == nested(100)
+    with pytest.raises(UserError, match=r"^a\.json is nested deeper than 100 levels$"):
+        parse_json(json.dumps(nested(101)), "a.json")
 
 
 def test_the_sentence_begins_with_the_file_and_quotes_little() -> None:

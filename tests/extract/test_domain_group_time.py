@@ -55,6 +55,14 @@ def test_classes_below_domains_keep_their_hierarchy() -> None:
     assert (changed.parents.tolist(), changed.labels.tolist()) == ([3, 3, 4, -1, -1], [0, 1, 0, 2])
 
 
+def test_a_domain_in_two_normal_forms_is_one_and_that_is_said() -> None:
+    ids = ("caf\u00e9/cat/1.png", "cafe\u0301/cat/2.png", "art/dog/1.png", "art/cat/1.png")
+    changed = by_domain(source(ids))
+    assert changed.columns["domain"].tolist() == ["caf\u00e9"] * 2 + ["art"] * 2
+    assert changed.remark.startswith("x: ")
+    assert by_domain(source()).remark == ""
+
+
 def test_rules_that_do_not_fit(tmp_path: Path) -> None:
     """And a column is given once."""
     listed = tmp_path / "meta.csv"
@@ -119,9 +127,9 @@ def test_one_group_in_two_normal_forms_is_one(tmp_path: Path) -> None:
     lines = [f"{id_},{group}\n" for id_, group in named]
     listed.write_text("sample_id,group\n" + "".join(lines), encoding="utf-8")
     source = Source("p", tuple(ids), np.array([0, 0, 1]), ("a", "b"), np.full(2, -1), lambda _: b"")
-    np.testing.assert_array_equal(
-        add_columns(source, listed).group, ["caf\u00e9", "caf\u00e9", "bar"]
-    )
+    made = add_columns(source, listed)
+    np.testing.assert_array_equal(made.group, ["caf\u00e9", "caf\u00e9", "bar"])
+    assert made.remark == "p: group 'cafe\\u0301' and 'caf\\xe9' look alike and are one."
 
 
 def test_a_column_that_a_list_replaces_is_named(tmp_path: Path) -> None:

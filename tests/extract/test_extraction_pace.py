@@ -20,6 +20,11 @@ from embedbench.extract.source import Content
         (9.0, 3.0, "decoding is the limit (75 % of the time)"),
         (1.0, 9.0, "the backbone is the limit (90 % of the time)"),
         (5.0, 4.0, "decoding and the backbone take about as long"),
+        (6.0, 4.0, "decoding is the limit (60 % of the time)"),
+        (4.0, 6.0, "the backbone is the limit (60 % of the time)"),
+        (5.9, 4.1, "decoding and the backbone take about as long"),
+        (4.1, 5.9, "decoding and the backbone take about as long"),
+        (0.75, 0.25, "decoding is the limit (75 % of the time)"),
         (0.4, 0.1, ""),  # too little to say
     ],
 )

@@ -258,6 +258,14 @@ def test_texts_of_a_card_stay_texts() -> None:
     assert [source.classes[label] for label in source.labels] == ["None", "01", "1"]
 
 
+def test_numbers_of_a_card_are_numbers_though_its_texts_stay() -> None:
+    Path("set").mkdir()
+    Path("set/train.csv").write_text("text,label,time\na,x,1\nb,y,2.5\n")
+    card = "---\nconfigs:\n- config_name: default\n  data_files: train.csv\n---\n"
+    Path("set/README.md").write_text(card)
+    assert open_source("hfds/set").columns["time"].tolist() == [1, 2.5]
+
+
 def test_a_card_in_a_folder_that_reads_as_a_pattern_is_refused() -> None:
     write("run[1]/train.csv", 0)
     Path("run[1]/README.md").write_text("---\nconfigs:\n- data_files: train.csv\n---\n")

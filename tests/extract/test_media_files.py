@@ -128,6 +128,13 @@ def test_what_is_left_out_is_said(tmp_path: Path, make: Callable[..., Path]) -> 
     )
 
 
+def test_of_folders_without_a_sample_ten_are_named(tmp_path: Path) -> None:
+    names = [f"n{i:02}" for i in range(12)]
+    files = {"cat/1.png": image(), **{f"{name}/1.xml": b"<a/>" for name in names}}
+    said = open_source(str(put(tmp_path, files))).left_out[1]
+    assert said == f"folders without a sample: {', '.join(names[:10])} and 2 more"
+
+
 @pytest.mark.parametrize("make", takers())
 def test_nothing_is_said_where_nothing_is_left_out(
     tmp_path: Path, make: Callable[..., Path]

@@ -24,7 +24,7 @@ from pixel_cases import (
 
 from embedbench.errors import UserError
 from embedbench.extract.pipeline import extract
-from embedbench.extract.pixel_policy import DEFAULT, PixelPolicy
+from embedbench.extract.pixel_policy import DEFAULT, PixelPolicy, _is_faint
 from embedbench.extract.source import open_image
 
 
@@ -219,3 +219,18 @@ def test_three_pictures_of_one_colour_are_all_named(names: str, listed: str) -> 
     (said,) = DEFAULT.remarks("in", 9, {}, list(names))
     counted, _, named = listed.partition(" .*")
     assert f"{counted} are nearly one colour after that {named}" in said
+
+
+def test_a_hundred_pictures_of_one_colour_are_named_in_the_file() -> None:
+    names = [f"{i}.png" for i in range(101)]
+    entry = DEFAULT.entry({"alpha": 101, "nearly_uniform": 101}, names)
+    assert entry["nearly_uniform"] == 101
+    assert entry["nearly_uniform_first"] == names[:100]
+    assert "nearly_uniform_first" not in DEFAULT.entry({"alpha": 101}, [])
+
+
+@pytest.mark.parametrize(("other", "faint"), [(115, True), (116, False)])
+def test_a_picture_is_nearly_one_colour_below_eight_levels(other: int, faint: bool) -> None:
+    """Of 100 and 116 the standard deviation is 8."""
+    picture = Image.fromarray(np.array([[100, other]], np.uint8))
+    assert _is_faint(picture) is faint

@@ -48,6 +48,14 @@ def test_tensors_of_other_types_become_float32(tmp_path: Path) -> None:
     assert file.classes == ("a", "b", "c", "d" * 512)
 
 
+def test_metadata_that_is_not_read_is_named(tmp_path: Path) -> None:
+    data = {"features": X, "labels": LABELS}
+    save_safetensors(data, tmp_path / "a.safetensors", {"format": "pt", "author": "me"})
+    said = list[str]()
+    import_file(tmp_path / "a.safetensors", tmp_path / "a.h5", notify=said.append)
+    assert "left out author (in its metadata)" in " ".join(said)
+
+
 def test_safetensors_that_declare_too_much(tmp_path: Path) -> None:
     path = tmp_path / "a.safetensors"
     save_safetensors({"features": X, "labels": LABELS}, path)

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 import scipy.io
 import scipy.sparse
-from file_helpers import make_features
+from file_helpers import make_features, refusal
 from stranger_files import write_mat73
 
 from embedbench.files.formats.foreign_hdf5 import read_hdf5
 from embedbench.files.formats.matlab_files import read_matlab
+from embedbench.files.import_features import import_file
 from embedbench.storage import untrusted_files
 
 N, D = 12, 5
@@ -69,6 +70,37 @@ def test_a_sparse_value_outside_of_its_matrix_is_refused(tmp_path: Path, write: 
     done = run_import(tmp_path / "a.mat")
     assert done.returncode == 2
     assert "a.mat: X cannot be read" in done.stderr
+
+
+def large_of_version_5(path: Path) -> None:
+    one = scipy.sparse.csc_array(([1.0], ([0], [0])), (2**10, 2**10))
+    scipy.io.savemat(path, {"X": one, "y": [1, 2, 3]})
+
+
+def large_of_version_73(path: Path) -> None:
+    write_hdf5_of_matlab(path, lambda file: write_sparse(file, rows=np.uint64(2**12)))
+
+
+@pytest.mark.parametrize("write", [large_of_version_5, large_of_version_73])
+def test_a_sparse_matrix_of_far_more_zeros_is_refused(tmp_path: Path, write: Any) -> None:
+    """8 MiB of one value, 96 kB of three."""
+    write(tmp_path / "a.mat")
+    said = refusal(import_file, tmp_path / "a.mat", tmp_path / "a.h5")
+    assert said.endswith("X is too large to be made dense; save it as a full matrix")
+
+
+def test_an_empty_cell_among_texts_of_matlab_is_an_empty_text(tmp_path: Path) -> None:
+    cells = np.array(["jay", "", "owl"], object)
+    scipy.io.savemat(tmp_path / "a.mat", {"y": cells})
+    assert read_matlab(tmp_path / "a.mat")["y"].tolist() == ["jay", "", "owl"]
+
+
+@pytest.mark.parametrize(("largest", "kind"), [(107.0, "i"), (2.0**53, "i"), (2.0**54, "f")])
+def test_whole_numbers_of_matlab_are_integers_while_a_float_counts_them(
+    tmp_path: Path, largest: float, kind: str
+) -> None:
+    scipy.io.savemat(tmp_path / "a.mat", {"y": [1.0, -largest, 3.0]})
+    assert read_matlab(tmp_path / "a.mat")["y"].dtype.kind == kind
 
 
 # --- what the gate reads first, in a process of its own ---

@@ -14,6 +14,7 @@ from file_helpers import make_features, refusal
 from safetensors.numpy import save_file
 
 from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.formats.feature_columns import is_code
 from embedbench.files.import_features import import_file
 from embedbench.storage import user_cache
 
@@ -174,6 +175,16 @@ def test_a_code_of_the_labels_of_another_file_is_no_feature(tmp_path: Path) -> N
     assert rows(file) == X.tolist()
 
 
+@pytest.mark.parametrize(
+    ("rows_of", "says"), [([2] * 5, False), ([3, 2, 2, 2, 2], True), ([3, 3], True), ([9], False)]
+)
+def test_numbers_are_a_code_where_classes_have_more_than_two_rows(
+    rows_of: list[int], says: bool
+) -> None:
+    labels = np.repeat(np.arange(len(rows_of)), rows_of)
+    assert is_code(10 - labels, labels) is says
+
+
 @pytest.mark.parametrize("fold", ["fold", "is_train"])
 def test_folds_and_marks_of_parts_are_no_features(tmp_path: Path, fold: str) -> None:
     table = pd.DataFrame(X, columns=list("abcde")).assign(label=TEXTS)
@@ -297,6 +308,14 @@ def test_features_of_parts_are_joined_by_name(tmp_path: Path) -> None:
     assert rows(file) == X[:, ::-1].tolist() * 2  # as in X_test.csv
 
 
+def test_of_other_features_three_are_named(tmp_path: Path) -> None:
+    folder = theirs(tmp_path)
+    frame().assign(label=TEXTS).to_csv(folder / "a.csv", index=False)
+    frame().add_prefix("g").assign(label=TEXTS).to_csv(folder / "b.csv", index=False)
+    said = refusal(import_file, folder, tmp_path / "a.h5")
+    assert "it has gf0, gf1, gf2 and 2 more and lacks f0, f1, f2 and 2 more; give all" in said
+
+
 @pytest.mark.parametrize("names", [("{}", "y{}"), ("X_{}", "y_{}")])
 def test_features_of_other_names_are_refused(tmp_path: Path, names: tuple[str, str]) -> None:
     folder = theirs(tmp_path)
@@ -357,6 +376,15 @@ def test_ids_that_do_not_meet_are_refused(tmp_path: Path, names: list[str]) -> N
     options = listed(tmp_path, id=unique)
     said = refusal(import_file, tmp_path / "a.npz", tmp_path / "a.h5", **options)
     assert f"{5 if 'x5' in unique else 0} of 12 rows are found by them; write both alike" in said
+
+
+def test_an_id_that_a_list_has_twice_is_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", X=X, ids=IDS)
+    lines = [f"{name},owl" for name in [*IDS, IDS[3]]]
+    (tmp_path / "labels.csv").write_text("\n".join(["id,label", *lines]))
+    labels = str(tmp_path / "labels.csv")
+    said = refusal(import_file, tmp_path / "a.npz", tmp_path / "a.h5", labels=labels)
+    assert said.endswith("labels.csv: id has '03.wav' twice; list it once")
 
 
 def test_ids_without_a_known_name_that_do_not_meet_are_refused(tmp_path: Path) -> None:
@@ -448,6 +476,12 @@ def test_a_column_of_features_without_numbers_is_named(tmp_path: Path, value: An
     frame().assign(f2=value, age=Y, label=TEXTS).to_csv(tmp_path / "a.csv", index=False)
     said = refusal(import_file, tmp_path / "a.csv", tmp_path / "a.h5")
     assert "f2 holds no numbers (" in said
+
+
+def test_an_entry_of_a_split_table_with_a_value_that_is_no_number_is_named(tmp_path: Path) -> None:
+    with_cell("?").to_json(tmp_path / "a.json", orient="split")
+    said = refusal(import_file, tmp_path / "a.json", tmp_path / "a.h5")
+    assert "in entry 5, and a number in most others" in said
 
 
 def test_a_record_with_a_value_that_is_no_number_is_named(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import json
 import pickle
 import re
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from file_helpers import make_features, refusal
 from pickled import Hostile
 from stranger_files import write_mat73
 
+from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.import_features import import_file
 from embedbench.storage import untrusted_files
@@ -52,6 +54,75 @@ def test_features_without_labels_say_how_to_give_them(tmp_path: Path) -> None:
     said = refusal(import_file, write_songs(tmp_path), tmp_path / "a.h5")
     assert "12 rows of 5 values, from 5 columns (f0 to f4)) and no labels; it also holds" in said
     assert "give them: --labels FILE (one label a row in order, or lines of id and label)" in said
+
+
+def many(count: int) -> list[str]:
+    return [f"k{row:02}" for row in range(count)]
+
+
+def listed(names: list[str], most: int) -> str:
+    return f"{', '.join(names[:most])} and {len(names) - most} more"
+
+
+def test_of_what_is_no_label_ten_arrays_are_named(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", X=X, **dict.fromkeys(many(12), np.zeros(3)))
+    said = refusal(import_file, tmp_path / "a.npz", tmp_path / "a.h5")
+    assert f"no labels; it also holds {listed(many(12), 10)}; give them" in said
+
+
+def test_of_the_weights_of_a_network_three_are_named(tmp_path: Path) -> None:
+    names = [f"{name}.weight" for name in many(5)]
+    np.savez(tmp_path / "a.npz", **dict.fromkeys(names, X))
+    said = refusal(import_file, tmp_path / "a.npz", tmp_path / "a.h5")
+    assert f"the weights of a network ({listed(names, 3)}) and no features" in said
+
+
+def test_of_texts_without_features_ten_columns_are_named(tmp_path: Path) -> None:
+    table = pd.DataFrame(dict.fromkeys(many(12), TITLES))
+    table.to_csv(tmp_path / "a.csv", index=False)
+    said = refusal(import_file, tmp_path / "a.csv", tmp_path / "a.h5")
+    assert f"holds no features, but {listed(many(12), 10)}" in said
+
+
+def test_of_columns_that_are_no_labels_ten_are_named(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", X)
+    table = pd.DataFrame(dict.fromkeys(many(12), TEXTS))
+    table.to_csv(tmp_path / "l.csv", index=False)
+    options = {"labels": str(tmp_path / "l.csv")}
+    said = refusal(import_file, tmp_path / "a.npy", tmp_path / "a.h5", **options)
+    assert f"holds {', '.join(many(10))}, and none of them is called label" in said
+
+
+def test_of_arrays_that_are_left_out_ten_are_named(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", X=X, y=Y, **dict.fromkeys(many(12), np.zeros(3)))
+    assert f"left out {listed(many(12), 10)}" in imported(tmp_path, tmp_path / "a.npz")[1]
+
+
+def test_of_parts_that_are_none_ten_are_named(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", X=X, y=Y, split=many(N))
+    said = refusal(import_file, tmp_path / "a.npz", tmp_path / "a.h5")
+    assert f"split holds {listed([repr(name) for name in many(N)], 10)}; expected 0" in said
+
+
+@pytest.mark.parametrize(
+    ("rows", "classes", "names_rows"),
+    [(19, 19, False), (20, 20, True), (20, 19, True), (20, 18, False), (40, 36, False)],
+)
+def test_labels_name_the_rows_where_nine_tenths_of_twenty_differ(
+    tmp_path: Path, rows: int, classes: int, names_rows: bool
+) -> None:
+    labels = [f"c{row % classes}" for row in range(rows)]
+    np.savez(tmp_path / "a.npz", X=make_features(rows, D), y=labels)
+    with pytest.raises(UserError, match="they name the rows") if names_rows else nullcontext():
+        import_file(tmp_path / "a.npz", tmp_path / "a.h5")
+
+
+def test_of_classes_that_look_alike_ten_pairs_are_named(tmp_path: Path) -> None:
+    names = [name for letter in "abcdefghijkl" for name in (letter, letter.upper())]
+    np.savez(tmp_path / "a.npz", X=make_features(3 * len(names), D), y=names * 3)
+    pairs = [f"'{letter.upper()}' and '{letter}'" for letter in "abcdefghijkl"]
+    said = imported(tmp_path, tmp_path / "a.npz")[1]
+    assert f"class {listed(pairs, 10)} look alike and are kept apart" in said
 
 
 BOTH = list(zip(TITLES, TEXTS.tolist(), strict=True))
@@ -237,6 +308,15 @@ def test_an_index_of_faiss_is_told_how_to_convert(tmp_path: Path, name: str) -> 
     assert f"d = faiss.read_index('{name}')` and `np.save('a.npy', d.reconstruct_n(0" in said
 
 
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [("a.xlsx", "is a spreadsheet; save it as CSV"), ("a.tar", "is packed; unpack it first")],
+)
+def test_what_another_program_reads_is_told_how(tmp_path: Path, name: str, sentence: str) -> None:
+    (tmp_path / name).write_bytes(b"PK")
+    assert refusal(import_file, tmp_path / name, tmp_path / "a.h5").endswith(sentence)
+
+
 def test_an_embedding_file_is_one_already(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", X=X, y=Y)
     import_file(tmp_path / "a.npz", tmp_path / "a.h5")
@@ -250,6 +330,10 @@ TABLES = {
     "a label that is missing": ("f0,f1,label\n1,2,a\n1,2,\n", "label has no value in line 3"),
     "two stems of one length": ("a0,a1,b0,b1,y\n1,2,3,4,c\n1,2,3,5,d\n", "--features a"),
     "a list that was cut": ('embedding,y\n"[1 2 ... 3]",c\n', "was cut by '...'"),
+    "a list of other things": (
+        'embedding,y\n"[1, 2]",c\n"[3, 4]",c\n"[5, x]",d\n',
+        "the list in row 2 holds other things than numbers",
+    ),
     "lists of other lengths": ('embedding,y\n"[1, 2]",c\n"[1]",d\n', "1 values in row 1 and 2"),
     "names alone": ("f0,f1,label\n", "has no row of values"),
     "nothing": ("", "is empty"),

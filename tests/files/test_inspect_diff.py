@@ -219,6 +219,8 @@ def test_neighbours_of_few_and_of_many_rows() -> None:
     for n, among, queries in ((3, 3, 3), (10_050, 10_000, 500)):
         expected = {"queries": queries, "among": among, "changed": 0}
         assert neighbour_changes(x[:n], -x[:n]) == expected
+    many = np.zeros((10_010, 1), np.float32)
+    assert neighbour_changes(many, many) == {"queries": 500, "among": 10_000, "changed": 0}
 
 
 def test_a_card_of_a_file_that_was_replaced_is_refused(tmp_path: Path) -> None:

@@ -77,6 +77,12 @@ def test_changed_pictures_are_counted_and_named(tmp_path: Path) -> None:
     assert "their contents  2 of 60 changed" in diff_text(result)
 
 
+def test_of_changed_pictures_ten_are_named(tmp_path: Path) -> None:
+    result = between(tmp_path, hashes(), changed(*range(12)))
+    assert result.contents is not None
+    assert result.contents["first"] == make_samples(N).ids[:10].tolist()
+
+
 def test_the_machine_is_named_where_contents_agree(tmp_path: Path) -> None:
     result = between(tmp_path, hashes(), hashes())
     assert result.contents == {"compared": N, "changed": 0, "first": []}

@@ -491,6 +491,12 @@ def test_an_npz_of_accuracies_is_told_where_they_go(plain_stream: Path, tmp_path
         come_in(answers, plain_stream)
 
 
+def test_of_arrays_that_are_no_answers_three_are_named(plain_stream: Path, tmp_path: Path) -> None:
+    answers = write(tmp_path / "a.npz", plain_stream, **dict.fromkeys("dcba", np.zeros(3)))
+    with pytest.raises(UserError, match=r"it holds a, b, c and 2 more, and no answers"):
+        come_in(answers, plain_stream)
+
+
 def test_a_run_that_was_flagged_for_it_is_in_no_doubt(
     plain_stream: Path, ours: Ours, tmp_path: Path
 ) -> None:

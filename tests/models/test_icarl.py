@@ -4,6 +4,7 @@ import copy
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from teaching import SGD, assert_same_weights, descend, disturb, learn, minibatches, start, teach
 from torch import Tensor
@@ -46,6 +47,24 @@ def test_old_classes_have_the_old_networks_sigmoids_as_targets() -> None:
     head = learner.net[-1].weight.grad
     assert (head[4] == 0).all()
     assert (head[:4].abs().sum(1) > 0).all()
+
+
+def test_the_scale_of_a_cosine_head_begins_at_1_in_every_session(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stream = class_stream([[0, 1], [2]])
+    learner = start(ICaRL(head="cosine", memory=Memory(per_class=2), **SMALL), stream.spec)
+    train, begun = learner.train_with_exemplars, list[float]()
+
+    def noted(*args: Any, **more: Any) -> Any:
+        begun.append(learner.net.eta.item())
+        return train(*args, **more)
+
+    monkeypatch.setattr(learner, "train_with_exemplars", noted)
+    for each in stream.sessions:
+        learn(learner, each)
+        assert learner.net.eta.item() != 1
+    assert begun == [1, 1]
 
 
 def mean_direction(features: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from embedbench.papers import judge_claims as judging
-from embedbench.papers.claim_table import PRINTED, ClaimTable
+from embedbench.papers.claim_table import PRINTED, ClaimTable, OfRun
 from embedbench.papers.claims import Claim, PaperClaims, load_claims, papers_with_claims
 from embedbench.papers.judge_claims import (
     BACKBONE,
@@ -78,6 +78,18 @@ def judged(
 )
 def test_one_contrast(b: Sequence[float], status: str) -> None:
     assert judged(table(a=HIGH, b=b), "b").status == status
+
+
+def test_an_answer_has_the_flags_of_all_its_runs() -> None:
+    """Those of both sides of each difference, in the order of reports."""
+    flags = {"a": ("test-validation",), "b": ("test-validation", "few-steps"), "c": ("nan",)}
+    rows = [
+        make_row({"learner": name}, {"Ω": OfRun(value, flags[name])}, seed)
+        for name, values in {"a": HIGH, "b": LOW, "c": LOW}.items()
+        for seed, value in enumerate(values)
+    ]
+    answer = judged(ClaimTable(Rows(tuple(rows)), "emoji"), "b")
+    assert answer.flags == ("few-steps", "test-validation")
 
 
 def test_one_seed_cannot_decide() -> None:

@@ -77,6 +77,18 @@ def test_sources_are_joined_by_seed() -> None:
     assert runs_of(joined) == {0: 0.1, 1: 0.2, 2: 0.3}
 
 
+def test_flags_of_one_source_hold_where_another_does_not_say_them() -> None:
+    def of(flags: tuple[str, ...] | None) -> Results:
+        row = TableRow(("a", "MNIST"), {"Ω": Value(None, Stat.of([0.1, 0.2]), flags=flags)})
+        table = PaperTable("2", "", ("learner", "data"), ("Ω",), (row,))
+        return Results("a", "", "", {}, (0, 1), (), (), (table,))
+
+    says, silent = of(("few-steps", "test-validation")), of(None)
+    for sources in ({"x": says, "y": silent}, {"x": silent, "y": says}):
+        (table,) = tables_of_results(sources, {})
+        assert table("Ω", learner="a").flags == {"few-steps", "test-validation"}
+
+
 def test_sources_that_disagree_are_refused() -> None:
     with pytest.raises(UserError, check=says(remedy="judge these results apart")):
         tables(THREE, {("a", "MNIST"): [0.1, 0.2, 0.9]})
@@ -119,8 +131,9 @@ def test_a_number_that_is_undefined_in_a_run_is_missing() -> None:
 def test_rows_that_are_not_told_apart_are_refused() -> None:
     rows: Values = {("a", "x"): [0.1, 0.2, 0.3], ("a", "y"): [0.4, 0.5, 0.6]}
     table = tables(rows, name="2 · emoji", heads=("learner", "value"))["emoji"]
-    with pytest.raises(UserError, check=says(remedy="name more of its labels")):
-        table("Ω", learner="a")
+    what = "a, Ω of table 2: expected one row of each seed"
+    with pytest.raises(UserError, check=says(what=what, remedy="name more of its labels")):
+        table("Ω", learner="a", table="2")
 
 
 @pytest.mark.parametrize(
@@ -140,6 +153,16 @@ def test_printed_digits(value: Value, agrees: list[bool]) -> None:
     made = tables_of_results({"": results}, {})
     contrasts = [contrast for t in made for contrast in t.digits("Ω", table="2")]
     assert [float(contrast.margin) > 0 for contrast in contrasts] == agrees
+
+
+def test_printed_digits_are_named_with_their_table() -> None:
+    """Rows of two tables may have the same labels, as Tables 1 and 2 of Michel et al."""
+    value = Value(0.33, Stat.of([0.33]), 2, made=EXACT)
+    made = [PaperTable(n, "", ("k",), ("Ω",), (TableRow(("x",), {"Ω": value}),)) for n in "12"]
+    results = Results("a", "", "", {}, (), (), (), tuple(made))
+    (table,) = (t for t in tables_of_results({"": results}, {}) if t.file == PRINTED)
+    names = [contrast.number.name for contrast in table.digits("Ω")]
+    assert names == ["Table 1: x Ω", "Table 2: x Ω"]
 
 
 def test_simulated_runs_have_the_printed_mean_and_spread() -> None:

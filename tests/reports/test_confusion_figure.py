@@ -12,11 +12,16 @@ from label_set_answers import label_sets
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pinned_runs import write_run
-from report_records import HEX, keep, make
+from report_records import HEX, keep, make, typed
 from toy import predictions
 
 from embedbench.errors import UserError
-from embedbench.reports.confusion_figure import confusion, counted_runs
+from embedbench.reports.confusion_figure import (
+    _mark_sessions,
+    class_names,
+    confusion,
+    counted_runs,
+)
 from embedbench.reports.figure_kinds import WIDTHS, save_figure
 from embedbench.reports.tables_from_runs import collect
 from embedbench.scores.predictions import Predictions
@@ -195,6 +200,19 @@ def test_guessing_alone_is_no_confusion(tmp_path: Path) -> None:
     keep(tmp_path, make("chance"))
     with pytest.raises(UserError, match="no learner is left to draw"):
         save_figure(collect(tmp_path), "confusion", tmp_path / "a.svg")
+
+
+def test_names_of_more_than_sixteen_letters_are_cut() -> None:
+    run = typed(classes=[["n" * 16, "n" * 17]])
+    assert class_names(run, np.array([0, 1])) == ["n" * 16, "n" * 15 + "…"]
+
+
+@pytest.mark.parametrize(("sessions", "step"), [(12, 1), (13, 2), (25, 3)])
+def test_at_most_twelve_sessions_are_numbered(sessions: int, step: int) -> None:
+    panel = Figure().add_subplot()
+    _mark_sessions(panel, np.arange(sessions))
+    labels = [text.get_text() for text in panel.get_xticklabels()]
+    assert labels == [str(number) for number in range(0, sessions, step)]
 
 
 def test_the_command_takes_the_session(root: Path, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Figures as files: what they draw, in which width and format, and what is refused."""
 
+import io
 import itertools
 import math
 import re
@@ -16,12 +17,13 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from PIL import Image
 from report_records import keep, make
 
 from embedbench.errors import UserError
 from embedbench.reports import curve_figures, score_figures
 from embedbench.reports.figure_kinds import KINDS, WIDTHS, save_figure
-from embedbench.reports.figure_style import legend, render_figure, words
+from embedbench.reports.figure_style import legend, render_figure, shown_figure, words
 from embedbench.reports.learner_colours import BLANK, COLOURS, INK, SOFT, look, styles_in
 from embedbench.reports.result_rows import Row
 from embedbench.reports.tables_from_runs import collect
@@ -123,6 +125,12 @@ def test_a_band_of_five_runs_and_else_the_runs(tmp_path: Path, seeds: int, rest:
         np.testing.assert_allclose(np.asarray(mean.get_ydata(), dtype=float), y)
         dashed[name] = [li.get_ydata() for li in axes.lines if li.get_color() == INK]
     assert dashed == {"Session 0": [[90, 90]], "The newest session": []}
+
+
+def test_a_png_has_three_hundred_dots_an_inch_and_half_in_a_notebook() -> None:
+    figure: Any = shown_figure(Figure((2.0, 1.0)))
+    made = [render_figure(figure, "png"), figure._repr_png_()]
+    assert [Image.open(io.BytesIO(png)).size for png in made] == [(600, 300), (300, 150)]
 
 
 def test_the_style_of_a_figure(rows: list[Row]) -> None:

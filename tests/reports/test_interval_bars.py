@@ -71,6 +71,13 @@ def test_an_end_beyond_the_scale_has_an_arrow() -> None:
     assert bar.count('class="arrow"') == 2
 
 
+def test_an_interval_ends_at_twice_the_largest_mean() -> None:
+    """1 in the mean: from -.5 to 2 it is at three fifths of 94, its arrows at 3 and 97."""
+    bar = draw_bars(verdicts(np.array([[1.0, 2.0], [0.9, 0.1]])))[1]
+    places = re.findall(r'class="(arrow|dot)" style="left:([\d.]+)%"', bar)
+    assert places == [("arrow", "3.0"), ("arrow", "97.0"), ("dot", "59.4")]
+
+
 def test_nothing_is_drawn_without_intervals() -> None:
     assert draw_bars([*verdicts(VALUES[:, :1]), None]) == [""] * 4
 

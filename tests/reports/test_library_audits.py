@@ -2,12 +2,17 @@
 
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from command_line import embedbench
+from matplotlib.figure import Figure
 from pinned_runs import answers, write_run
+from report_records import typed
 
+from embedbench.reports import confusion_figure, html_report
 from embedbench.reports.compare_learners import judge
 from embedbench.reports.html_report import render
 from embedbench.reports.library_audits import LibraryAudits
@@ -82,6 +87,27 @@ def test_an_audit_is_that_of_the_answers(root: Path) -> None:
     expected = metrics_by_library.audit(record_files.read_predictions(place, run))
     found = LibraryAudits().of_run(place, run)
     assert str(found) == str(expected)
+
+
+@pytest.mark.parametrize(("classes", "drawn"), [(200, "a map"), (201, None)])
+def test_a_map_has_two_hundred_classes_at_most(
+    classes: int, drawn: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = SimpleNamespace(seen=np.ones((1, classes)), SCORES="none")
+    monkeypatch.setattr(record_files, "read_predictions", lambda *_: many)
+    monkeypatch.setattr(metrics_by_library, "can_audit", lambda _: False)
+    monkeypatch.setattr(confusion_figure, "confusion_of", lambda *_: "a map")
+    assert LibraryAudits().confusion_of_run(Path(), typed()) == drawn
+
+
+@pytest.mark.parametrize(("learners", "drawn"), [(0, None), (1, {}), (12, {}), (13, None)])
+def test_a_page_has_maps_of_twelve_learners_at_most(
+    learners: int, drawn: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(html_report, "confusion", lambda *_, **__: Figure())
+    monkeypatch.setattr(html_report, "_image", lambda *_: {})
+    rows: Any = range(learners)
+    assert html_report._confusion(rows, LibraryAudits()) == drawn
 
 
 def test_answers_that_cannot_be_read_have_no_audit(root: Path, tmp_path: Path) -> None:

@@ -81,6 +81,19 @@ def test_means_that_differ_by_their_rounding_are_level(tmp_path: Path) -> None:
     assert verdict(tmp_path, text).endswith("the smallest that could have been is 0.1 points")
 
 
+def test_of_many_undecided_pairs_the_first_are_named(tmp_path: Path) -> None:
+    lines = "".join(f"{name},{72 + k / 10},0.9,5,std\n" for k, name in enumerate("abcde"))
+    text = render_text(view_of(tmp_path, HEAD + lines).parts)
+    assert "decided: 0 of 10 differences; not: e and d, e and c, e and b, e and a, " in text
+    assert ", d and b and 4 more\n" in text
+
+
+def test_an_interval_is_read_as_that_of_t(tmp_path: Path) -> None:
+    made = view_of(tmp_path, f"{HEAD}a,72,0.3,5,95 % ci\nb,60,0.3,5,95 % ci\n")
+    remark = "95 % ci is read as a t-interval; where it is 1.96 sem, say so (± is)"
+    assert remark in render_text(made.parts)
+
+
 def test_equal_means_are_named_together(tmp_path: Path) -> None:
     text = f"{HEAD}a,72.5,0.3,5,std\nb,72.5,0.3,5,std\nc,60.0,0.3,5,std\n"
     assert verdict(tmp_path, text).startswith("a and b have the highest mean, 72.5; c (by at least")
@@ -142,6 +155,17 @@ def test_the_command_prints_every_form(tmp_path: Path) -> None:
 def test_what_does_not_go_with_a_table(words: tuple[str, ...], sentence: str) -> None:
     made = embedbench("report", PRINTED / "masana-random-10.csv", *words)
     assert sentence in str(made.exception)
+
+
+def test_a_difference_is_for_tables(tmp_path: Path) -> None:
+    made = embedbench("report", tmp_path, "--difference", "1")
+    sentence = "--difference is for CSV files; name one: report RUNS theirs.csv"
+    assert str(made.exception) == sentence
+
+
+def test_a_study_beside_a_table_names_its_runs(tmp_path: Path) -> None:
+    made = embedbench("report", "study.toml", PRINTED / "masana-random-10.csv")
+    assert str(made.exception).startswith("study.toml says what to show; name ")
 
 
 def test_the_text_says_what_it_cannot_see() -> None:

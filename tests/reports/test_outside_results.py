@@ -125,6 +125,7 @@ REFUSED = {
     "no method": ("mean,n\n72,3\n", "line 2 .* names no method"),
     "no number": ("method,what\na,b\n", "no column of numbers"),
     "± of which": ("method,x,y,±\na,72,71,0.3\n", "which of x, y its ± is of"),
+    "± of which of four": ("method,w,x,y,z,±\na,1,2,3,4,1\n", "which of w, x, y and 1 more its"),
     "run or mean": ("method,seed,mean\na,0,72\n", "both seed and mean"),
     "text for a run": (f"{RUNS}a,0,high\n", "accuracy in line 2 .*'high'"),
     "session missing": (f"{SESSIONS}a,0,0,0.7\na,0,2,0.6\n", "0, 1, 2, …, got '0, 2'"),
@@ -147,6 +148,17 @@ def test_what_is_refused_is_one_sentence(case: str, tmp_path: Path) -> None:
 def test_a_unit_that_is_said_goes_before_the_size(tmp_path: Path) -> None:
     made = read(tmp_path, "method,mean,unit\na,0.72,%\nb,71,%\n")
     assert [r.value("mean") for r in made] == [0.0072, 0.71]
+
+
+@pytest.mark.parametrize("head", ["method,mean", "method,seed,accuracy"])
+def test_of_columns_that_are_not_read_twenty_are_named(head: str, tmp_path: Path) -> None:
+    names = [f"n{i:02}" for i in range(22)]
+    row = {"method": "a", "mean": "72", "seed": "0", "accuracy": "72"}
+    cells = [*(row[name] for name in head.split(",")), *["text"] * 22]
+    (tmp_path / "t.csv").write_text(f"{head},{','.join(names)}\n{','.join(cells)}\n")
+    said: list[str] = []
+    read_results(tmp_path / "t.csv", said.append)
+    assert f"not read in {tmp_path}/t.csv: {', '.join(names[:20])} and 2 more" in said
 
 
 def test_what_is_converted_and_not_read_is_said(tmp_path: Path) -> None:
@@ -182,6 +194,12 @@ def test_a_printed_mean_of_a_usual_name_is_that_metric(head: str, tmp_path: Path
     cells = "72.5" if head.endswith("A_avg") else "a_AVG,72.5"
     made = only(tmp_path, f"{head}\na,{cells}\n")
     assert made.value("average_incremental_accuracy") == pytest.approx(0.725)
+
+
+def test_only_values_have_curves(tmp_path: Path) -> None:
+    head = "method,seed,session,accuracy,protocol.base\n"
+    made = only(tmp_path, f"{head}a,0,0,0.7,2\na,0,1,0.6,2\n")
+    assert made.curves == {"accuracy": (0.7, 0.6)}
 
 
 def test_two_names_of_one_metric_are_two_columns(tmp_path: Path) -> None:

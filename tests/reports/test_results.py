@@ -240,6 +240,14 @@ def keep_init(root: Path, learner: str, finals: Sequence[float]) -> None:
         put(RunRecord.from_json(made), root / "stream-1" / learner / f"seed-0-init{i}")
 
 
+def test_equal_answers_among_others_are_said(tmp_path: Path) -> None:
+    keep_init(tmp_path, "ncm", (0.5, 0.5, 0.4))
+    line = (
+        "n of ncm 2 of 3 runs: runs that share a seed, or gave equal answers, are one measurement"
+    )
+    assert line in table_text(collect(tmp_path)).splitlines()
+
+
 def test_the_report_says_it_in_every_form(tmp_path: Path) -> None:
     keep_init(tmp_path, "ncm", (0.5, 0.5, 0.5))
     keep_init(tmp_path, "mlp", (0.3, 0.4, 0.2))

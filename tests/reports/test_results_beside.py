@@ -129,6 +129,23 @@ def test_a_line_of_another_stream_is_refused(two: Path, tmp_path: Path) -> None:
         beside(two, tmp_path, text)
 
 
+def test_a_line_of_another_stream_among_others_is_left_out(two: Path, tmp_path: Path) -> None:
+    text = "method,seed,accuracy,protocol.base\nmine,0,70,50\nmine,1,70,10\n"
+    (tmp_path / "theirs.csv").write_text(text)
+    said = list[str]()
+    rows = collect(two, notify=pytest.fail)
+    tables_beside(rows, [tmp_path / "theirs.csv"], TableChoice(), said.append)
+    assert f"left out: mine of {tmp_path}/theirs.csv: its protocol.base is 50, " in " ".join(said)
+
+
+def test_runs_that_diverged_are_left_out_of_a_file_too(tmp_path: Path) -> None:
+    (tmp_path / "theirs.csv").write_text("method,seed,accuracy,flags\na,0,70,\na,1,9,diverged\n")
+    said = list[str]()
+    (table,) = tables_of_files([tmp_path / "theirs.csv"], TableChoice(), said.append)
+    assert said[-1] == f"left out: a seed 1 of {tmp_path}/theirs.csv: diverged"
+    assert row_of(table.data, "a")["mean"] == 0.7
+
+
 def test_a_mean_of_no_metric_is_refused(one: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"does not name; say in a column metric: accuracy"):
         beside(one, tmp_path, "method,mean,std,n\nmine,70,1,3\n")
@@ -237,6 +254,28 @@ def test_columns_of_theirs_that_no_table_shows_are_named(one: Path, tmp_path: Pa
     rows = collect(one, notify=pytest.fail)
     tables_beside(rows, [tmp_path / "theirs.csv"], TableChoice(), notes.append)
     assert "not shown: speed of theirs.csv: no run of ours has it" in notes
+
+
+def test_a_file_whose_numbers_are_undefined_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "theirs.csv").write_text("method,seed,accuracy\nmine,0,nan\n")
+    with pytest.raises(UserError, match=r"theirs\.csv has no number that is defined; see docs"):
+        tables_of_files([tmp_path / "theirs.csv"], TableChoice(), print)
+
+
+def test_several_values_without_an_accuracy_are_to_be_named(tmp_path: Path) -> None:
+    """Of many the first five are named."""
+    (tmp_path / "theirs.csv").write_text("method,seed,u,v,w,x,y,z\nmine,0,1,2,3,4,5,6\n")
+    with pytest.raises(UserError, match=r"have u, v, w, x, y and 1 more; name one, --metric$"):
+        tables_of_files([tmp_path / "theirs.csv"], TableChoice(), print)
+
+
+def test_of_several_files_with_other_columns_three_are_named(one: Path, tmp_path: Path) -> None:
+    files = [tmp_path / f"{name}.csv" for name in "abcd"]
+    for file in files:
+        file.write_text(f"method,seed,accuracy,speed\n{file.stem},0,0.7,12\n")
+    notes: list[str] = []
+    tables_beside(collect(one, notify=pytest.fail), files, TableChoice(), notes.append)
+    assert "not shown: speed of a.csv, b.csv, c.csv and 1 more: no run of ours has it" in notes
 
 
 def test_columns_of_a_file_alone_that_its_table_does_not_show_are_named(tmp_path: Path) -> None:

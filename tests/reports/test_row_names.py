@@ -9,7 +9,7 @@ from file_helpers import says
 from report_records import keep, make
 
 from embedbench.errors import UserError
-from embedbench.reports.row_names import RowNames, check_learners, names_of, parse_names
+from embedbench.reports.row_names import RowNames, check_learners, names_of, parse_names, read_names
 from embedbench.reports.tables_from_runs import collect
 from embedbench.reports.toml_report import show_file
 
@@ -147,6 +147,11 @@ def test_a_name_of_a_report_that_no_row_takes_is_refused(runs: Path, tmp_path: P
     file.write_text(f'[report]\nruns = ["{runs}"]\nnames = {{ nmc = "A" }}\n')
     with pytest.raises(UserError, check=says(what="unknown row to name", got="nmc")):
         show_file(file, print)
+
+
+def test_names_that_are_no_table_are_refused() -> None:
+    with pytest.raises(UserError, match=r"^t\.toml: names must be a table, such as slda = "):
+        read_names(["A"], "t.toml: names")
 
 
 def test_names_of_learners_that_do_not_run_are_refused_before() -> None:

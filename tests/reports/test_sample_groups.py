@@ -106,6 +106,18 @@ def test_one_big_group_counts_as_few(tmp_path: Path) -> None:
     assert said in table_text(collect(tmp_path)).replace("\n", " ")
 
 
+@pytest.mark.parametrize(("size", "says"), [(3, False), (5, True)])
+def test_groups_that_count_as_a_tenth_fewer_are_said(size: int, says: bool, tmp_path: Path) -> None:
+    """Of 39 samples 3 or 5 are one group: 39² / 45 is .913 of 37, 39² / 59 is .737 of 35."""
+    p, _ = random_run(1)
+    group = np.maximum(np.arange(len(p.y)) - size + 1, 0)
+    for learner in ("ncm", "slda"):
+        made = replace(p, group=group)
+        write_run(tmp_path, f"stream-1/{learner}/seed-0", made, learner=learner, **FULL)
+    said = "of unequal weight that count as" in table_text(collect(tmp_path)).replace("\n", " ")
+    assert said is says
+
+
 def counted(root: Path) -> tuple[int, str, str]:
     """Of the one study: groups, what they are, and why they are not groups."""
     (study,) = studies(collect(root))

@@ -126,6 +126,14 @@ def test_chance_is_one_in_the_classes_whether_it_was_run_or_not() -> None:
     assert "chance" not in sentence(runs("ncm", 0.8, classes=[], n_classes=[0, 0, 0]))
 
 
+@pytest.mark.parametrize(("largest", "says"), [(0.29, False), (0.31, True), (math.nan, False)])
+def test_the_largest_class_is_named_from_five_points_above_chance(
+    largest: float, says: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Group, "largest_class", property(lambda _: largest))
+    assert ("the largest class always: 31.0 %" in sentence(runs("ncm", 0.8))) is says
+
+
 def test_a_leader_that_did_not_learn() -> None:
     idle = runs("er", 0.70, 0.71, 0.72, flags=["not-learned"])
     active = runs("ncm", 0.60, 0.61, 0.62), runs("mlp", 0.30, 0.31, 0.31)

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands import Call
+from rich import progress as bars
 
 from embedbench.cli import command_output
 from embedbench.cli.command_output import bar, note
@@ -299,6 +300,19 @@ def test_trials_and_runs_into_a_log(
         *(f"run: {n} of 2 trials" for n in range(3)),
         *(f"run: {n} of 2 runs" for n in range(3)),  # chance and slda
     ]
+
+
+def test_the_bar_of_a_terminal_says_what_failed_and_what_limits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shown = list[str]()
+    monkeypatch.setattr(bars.Progress, "update", lambda *_, **to: shown.append(to["description"]))
+    runs = Progress("run")
+    with progress_line._bar(runs):
+        runs.stage("runs").fail()
+        runs.say_limit("decoding is the limit (2 of 3 s)")
+        runs("ncm seed 1", 2, 8)
+    assert shown == ["runs", "1 failed · ncm seed 1 · decoding is the limit"]
 
 
 class Kernel(io.StringIO):

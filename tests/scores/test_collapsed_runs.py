@@ -15,6 +15,8 @@ from embedbench.scores.collapsed_runs import find_collapsed
         ((0.80, 0.45, 0.79), 0.1, []),
         ((0.12, 0.80), 0.1, []),  # of two none can be said to be far
         ((0.06, 0.028, 0.07), 0.025, []),  # near chance: less than five points below
+        ((0.100, 0.048, 0.110), 0.025, [1]),  # at five points and more
+        ((0.100, 0.052, 0.110), 0.025, []),
         ((0.80, 0.39, 0.79), math.nan, [1]),
         ((0.80, 0.1, 0.1), 0.1, []),  # most runs are so
         ((), 0.1, []),

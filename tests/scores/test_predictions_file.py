@@ -211,6 +211,15 @@ def test_a_chunk_that_is_missing_is_not_read_as_zeros(tmp_path: Path) -> None:
         load_any(path)
 
 
+def test_a_file_of_another_program_says_its_format(tmp_path: Path) -> None:
+    path = tmp_path / "predictions.h5"
+    P.save(path)
+    with h5py.File(path, "r+") as f:
+        f.attrs["format"] = "theirs"
+    with pytest.raises(UserError, match="expected the format embedbench-predictions, it says "):
+        load_any(path)
+
+
 def test_hierarchies_take_linear_time() -> None:
     deep = np.arange(-1, 300_000)
     assert levels(deep).tolist() == list(range(len(deep)))

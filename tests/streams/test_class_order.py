@@ -13,7 +13,7 @@ from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.protocols.domain_incremental import DomainIncremental
 from embedbench.protocols.incremental_class import IncrementalClass
-from embedbench.streams.class_order import class_order, order_notes
+from embedbench.streams.class_order import class_order, order_notes, was_by_position
 from embedbench.streams.make_class_order import make_order
 
 TEXT = sorted(map(str, range(12)))  # 0, 1, 10, 11, 2, …: the order of a file
@@ -55,6 +55,27 @@ def test_a_number_is_never_a_position_where_all_names_are_numbers(tmp_path: Path
     assert read(tmp_path, file, [5, 3, 9, 12, 2, 1]) == ["5", "3", "9", "12", "2", "1"]
     with pytest.raises(UserError, match=r"holds 4 .* 6 entries; their names are numbers"):
         read(tmp_path, file, [5, 4, 3, 2, 1, 0])
+
+
+@pytest.mark.parametrize(
+    ("names", "order", "others"),
+    [
+        ([*"0123"], [3, 1, 2, 0], False),  # each is at the position of its number
+        ([*"0123"], [3, 1, "2.0", 0], False),
+        ([*"0132"], [0, 1], False),
+        ([*"0132"], [0, 2], True),
+        ([*"1234"], [4, 1], True),  # beyond the last position, or at another
+        (["0", "0.5"], [0, "0.50"], True),
+        ([*"0132"], ["2", "3"], False),  # texts of names as they are
+        (["cat", "ant"], [1, 0], False),
+    ],
+)
+def test_an_order_that_earlier_versions_read_by_position(
+    names: list[str], order: list[Any], others: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "order.json"
+    path.write_text(json.dumps(order), encoding="utf-8")
+    assert was_by_position(str(path), named(tmp_path, names)) is others
 
 
 def test_numbers_are_positions_where_no_name_is_a_number(tmp_path: Path) -> None:

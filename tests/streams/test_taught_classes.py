@@ -50,6 +50,15 @@ def pair(folder: Path, **more: Any) -> tuple[EmbeddingFile, EmbeddingFile]:
     return many, few
 
 
+def test_of_classes_that_are_not_taught_five_are_named(tmp_path: Path) -> None:
+    names = [f"n{c}" for c in range(9)]
+    few = make_file(tmp_path, [9, 9], [0, 0], [3, 3], name="few.h5", classes=names[:2])
+    samples = Samples(few.sample_ids, few.labels, few.split, tuple(names), np.full(9, -1))
+    many = write_file(tmp_path / "many.h5", samples, few.read(), few.provenance)
+    (note,) = IncrementalClass(base=1).build([many], seed=0).notes
+    assert note.endswith("(7 of 9), left out: n2, n3, n4, n5, n6, …")
+
+
 DOMAINS = {"domain": np.tile(["a", "b", "c"], 20), "group": np.repeat([*"0123456789"], 6)}
 PROTOCOLS: list[Protocol] = [
     IncrementalClass(base=2, order="random"),

@@ -345,6 +345,13 @@ def test_equal_numbers_are_one_class(tmp_path: Path) -> None:
     assert "equal numbers are taken for one class" in made.notes[-1]
 
 
+def test_a_file_of_the_same_numbers_may_have_names_instead(tmp_path: Path) -> None:
+    file = near(tmp_path, classes="01234")
+    far = make_file(tmp_path, (7,) * 2, (0,) * 2, (5,) * 2, classes=["03", "4"], name="other.h5")
+    with pytest.raises(UserError, match="of other classes, or one with names in the place of num"):
+        with_far_samples(IncrementalClass(base=2).build([file], seed=0), file, far)
+
+
 @pytest.mark.parametrize(("answers_only", "expected"), [(True, ("other.h5",)), (False, ())])
 def test_a_pack_of_answers_alone_says_that_those_to_unknown_samples_are_not_in_it(
     tmp_path: Path, answers_only: bool, expected: tuple[str, ...]

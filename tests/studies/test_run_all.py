@@ -216,10 +216,21 @@ def test_a_learner_that_fails_leaves_the_others(file: Path) -> None:
     made = run_all(
         *(file, "incremental-class", ["ncm", "leaving:Leaves"]),
         settings={"protocol.base": 2, "references": 0},
+        names={"offline": "Joint"},
         notify=said.append,
     )
     assert len(made.failed) == 1
-    assert said[0] == f"failed: {made.failed[0]}"
+    assert said == [f"failed: {made.failed[0]}", "no row is called offline"]
+
+
+def test_no_file_is_no_study() -> None:
+    with pytest.raises(UserError, match=r"^run_all needs a file; give its path or its name$"):
+        run_all([], "incremental-class", "mlp")
+
+
+def test_a_study_of_which_every_run_fails_is_refused(file: Path) -> None:
+    with pytest.raises(UserError, match=r"^no run was made: failed: leaving:Leaves seed 0: "):
+        run_all(file, "incremental-class", "leaving:Leaves", settings={"references": 0})
 
 
 @pytest.mark.thorough
