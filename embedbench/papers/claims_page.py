@@ -134,7 +134,7 @@ def _describe_flags(judged: Sequence[JudgedPaper]) -> list[str]:
     if silent:
         which = "all files here" if silent == of_runs else ", ".join(silent)
         parts.append(
-            "Files of results from before 2026-11-30 do not say the flags of their runs, so that "
+            "Files of results of earlier versions do not say the flags of their runs, so that "
             f"their answers have no marks: {which}."
         )
     return [escape_markdown(" ".join(parts))] if parts else []
