@@ -90,7 +90,7 @@ class DomainIncremental(Protocol):
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
         file = self.take_file(files)
         domain = file.column("domain")
-        split = tools.split_rows(file, self.validation, self.val_fraction)
+        split = tools.split_rows(file, self.validation, self.val_fraction, self.val_by)
         names, left_out = self._names(file, domain, split, seed)
         taught = split.train[np.isin(domain[split.train], names)]
         file = keep_classes(file, file.labels[taught], "that no taught domain has")
@@ -140,7 +140,7 @@ class DomainIncremental(Protocol):
         if self.domains in ("natural", "random"):  # all are taught
             return readings
         file = self.take_file(files)
-        split = tools.split_rows(file, self.validation, self.val_fraction)
+        split = tools.split_rows(file, self.validation, self.val_fraction, self.val_by)
         domain = file.column("domain")
         names, _ = self._names(file, domain, split, 0)
         rows = split.train[np.isin(domain[split.train], names)]

@@ -177,9 +177,11 @@ class FSCIL(Protocol):
         taken = tools.one_file(files, self.name, self.validation)
         chosen = order_chosen(taken, self.classes, self.order, seed)
         file = chosen.file
-        split = tools.split_rows(file, self.validation, self.val_fraction)
+        split = tools.split_rows(file, self.validation, self.val_fraction, self.val_by)
         held_out = self.validation == "train"
-        pool = np.flatnonzero(file.split == TRAIN) if held_out else split.train
+        pool = split.train
+        if held_out and (self.lists or self.val_by == "sample"):  # shots may be held-out samples
+            pool = np.flatnonzero(file.split == TRAIN)
         originals = np.setdiff1d(pool, tools.flipped_copies(file))
         if self.lists:
             drawn, notes = self._listed(file, originals)

@@ -14,7 +14,13 @@ from embedbench.files.sample_metadata import TEST, TRAIN, VAL
 from embedbench.streams.class_subset import ALL
 from embedbench.streams.feature_tables import Table
 from embedbench.streams.load_table import load_table
-from embedbench.streams.make_sessions import flipped_copies, mean_rows, one_file, with_copies
+from embedbench.streams.make_sessions import (
+    flipped_copies,
+    mean_rows,
+    notes_on_held_groups,
+    one_file,
+    with_copies,
+)
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
 from embedbench.streams.taught_classes import notes_on_classes
@@ -70,8 +76,8 @@ class IIRC(Protocol):
     superclass_share, subclass_share, cap : float, float, int
         An inner node takes the first share of its samples (0.4), less by cap / leaves where it is
         over more leaves than the cap (8), and passes the last share on to its children (0.8).
-    validation : str
-        "train" only.
+    validation, val_by : str
+        "train" and "sample" only.
     val_fraction : float
         Share of each class's training samples for in-task validation, and the same share for
         post-task validation; 0: the share of the hierarchy's authors, 0.1, or 0.04 for ImageNet. If
@@ -113,6 +119,14 @@ class IIRC(Protocol):
                 expected="train",
                 got=self.validation,
             )
+        if self.val_by != "sample":
+            raise UserError(
+                "iirc.val_by",
+                "the rules of iirc take validation data by sample; give the file a validation "
+                "split that keeps groups whole (--split FILE)",
+                expected="sample",
+                got=self.val_by,
+            )
         if self.classes != ALL:
             raise UserError(
                 "iirc.classes",
@@ -151,7 +165,6 @@ class IIRC(Protocol):
         spec = StreamSpec(
             table.shape_of(table.width), len(introduced), multilabel=True, scaling=table.scaling
         )
-        n_train = sum(len(leaf_rows) for _, leaf_rows in roles.train)
         return Stream(
             spec=spec,
             sessions=sessions,
@@ -168,7 +181,7 @@ class IIRC(Protocol):
             notes=(
                 *notes_on_classes(file),
                 note,
-                *_notes(file, hierarchy, n_train, whole),
+                *_notes(file, hierarchy, roles, whole),
             ),
             whole=whole,
             classes=tuple(hierarchy.classes[k] for k in introduced),
@@ -264,8 +277,10 @@ class _Sessions(Sequence[Session]):
         return View(self.table, rows, self.table.width)
 
 
-def _notes(file: EmbeddingFile, hierarchy: Hierarchy, train: int, whole: _Sessions) -> list[str]:
-    """Notes for the reader on samples that the stream leaves out or divides, of `train` samples."""
+def _notes(
+    file: EmbeddingFile, hierarchy: Hierarchy, roles: "LeafRoles", whole: _Sessions
+) -> list[str]:
+    """Notes for the reader on samples that the stream leaves out or divides."""
     notes = []
     if (hierarchy.parents == -1).all():
         notes.append(
@@ -278,11 +293,18 @@ def _notes(file: EmbeddingFile, hierarchy: Hierarchy, train: int, whole: _Sessio
         if len(dropped) > 3:
             named += ", …"
         notes.append(f"{len(dropped)} classes that {hierarchy.name} has not are left out: {named}")
-    untaught = train - len(whole.rows[0])
+    untaught = sum(len(rows) for _, rows in roles.train) - len(whole.rows[0])
     if untaught:
         notes.append(f"{untaught} training samples are in no class's share and are not taught")
     if (file.split == VAL).any():
         notes.append("the file's validation samples: half in-task, half post-task validation")
+    notes += notes_on_held_groups(
+        file,
+        whole.rows[0],
+        union([*whole.val_rows, *roles.posttask]),
+        by_group=False,
+        remedy="a validation split of the file (--split FILE) can keep them whole",
+    )
     return notes
 
 

@@ -128,7 +128,7 @@ class IncrementalClass(Protocol):
         chosen = order_chosen(taken, self.classes, self.order, seed)
         file = chosen.file
         order = chosen.order
-        split = tools.split_rows(file, self.validation, self.val_fraction)
+        split = tools.split_rows(file, self.validation, self.val_fraction, self.val_by)
         tested = np.isin(order, file.labels[file.split == TEST])
         order, untested = np.concatenate([order[~tested], order[tested]]), order[~tested]
         cuts = self._cuts(len(order), len(untested))

@@ -81,7 +81,7 @@ class Instance(Protocol):
 
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
         file = self.take_file(files)
-        split = tools.split_rows(file, self.validation, self.val_fraction)
+        split = tools.split_rows(file, self.validation, self.val_fraction, self.val_by)
         parts = self._parts(file, split.train, seed)
         first = float(len(parts[0]))
         if self._by_class:

@@ -117,7 +117,7 @@ class Mixture(Protocol):
         taken = tools.one_file(files, self.name, self.validation)
         chosen = order_chosen(taken, self.classes, self.order, seed)
         file = chosen.file
-        split = tools.split_rows(file, self.validation, self.val_fraction)
+        split = tools.split_rows(file, self.validation, self.val_fraction, self.val_by)
         parts = self._parts(file, split.train, chosen.order, seed)
         for k, part in enumerate(parts):
             if not len(part):

@@ -88,7 +88,7 @@ class MultiModal(Protocol):
             digest("features", *(s.features for s in alone)),
             fitted="".join(s.fitted for s in alone),
             can_reveal=True,
-            notes=self._notes(files, width),
+            notes=self._notes(files, alone, width),
             alone=alone,
         )
 
@@ -126,7 +126,7 @@ class MultiModal(Protocol):
         With "pad" it equals `merged()` of any other stream of the file, with the same digests. One
         offline reference therefore serves them all.
         """
-        split = split_rows(file, self.validation, self.val_fraction)
+        split = split_rows(file, self.validation, self.val_fraction, self.val_by)
         few = len(split.train) < self.scale_least
         table, features, fitted = load_table(file, self.scale, split.train, few=few)
         if self.join == "project":
@@ -185,10 +185,16 @@ class MultiModal(Protocol):
             candidates=restricted,
         )
 
-    def _notes(self, files: Sequence[EmbeddingFile], width: int) -> tuple[str, ...]:
-        """The change of columns, and the classes among which answers are chosen."""
-        notes = []
-        for file in files:
+    def _notes(
+        self, files: Sequence[EmbeddingFile], alone: Sequence[Stream], width: int
+    ) -> tuple[str, ...]:
+        """Groups held out, the change of columns, and the classes among which answers are chosen.
+
+        `alone` are the streams of the files by themselves.
+        """
+        notes: list[str] = []
+        for file, stream in zip(files, alone, strict=True):
+            notes += self.group_notes(file, stream.sessions)
             columns = file.shape[1]
             if self.join == "project":
                 notes.append(f"{file.path.name}: {columns} columns, projected to {width} at random")

@@ -104,7 +104,7 @@ class Permutation(Protocol):
 
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
         file = self.take_file(files)
-        split = tools.split_rows(file, self.validation, self.val_fraction)
+        split = tools.split_rows(file, self.validation, self.val_fraction, self.val_by)
         few = len(split.train) < self.scale_least
         table, features, fitted = load_table(file, self.scale, split.train, few=few)
         everything = np.arange(file.samples.n_leaves)

@@ -3,6 +3,7 @@
 `python tools/draw_floor.py` after the floor has changed.
 """
 
+import math
 from pathlib import Path
 
 from matplotlib import rc_context
@@ -14,16 +15,19 @@ from embedbench.sharing.floor import CLOSED_FORMS, Place, list_floor, read_floor
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 WORST = 40.0  # points behind the best, where a panel ends
+PANELS = 5  # in a row
 
 
 @rc_context(STYLE)
 def draw(sets: dict[str, dict[str, Place]]) -> Figure:
     """A panel a set, a row a learner: how far behind the best it is, with its 95 % interval."""
     labels = [row["learner"] for row in list_floor(sets)]
-    figure = Figure(figsize=(7.2, 0.22 * len(labels) + 0.9), layout="constrained")
-    for axis, (name, places) in zip(
-        figure.subplots(1, len(sets), sharey=True), sets.items(), strict=True
-    ):
+    rows = math.ceil(len(sets) / PANELS)
+    figure = Figure(figsize=(7.2, rows * (0.2 * len(labels) + 0.6) + 0.3), layout="constrained")
+    axes = figure.subplots(rows, PANELS, sharey=True, squeeze=False).flat
+    for axis in axes[len(sets) :]:
+        axis.set_axis_off()
+    for axis, (name, places) in zip(axes, sets.items(), strict=False):
         best = max(100 * place.mean for place in places.values())
         for y, label in enumerate(labels):
             if label not in places:
@@ -34,12 +38,13 @@ def draw(sets: dict[str, dict[str, Place]]) -> Figure:
             low, high = (min(max(100 * end, 0), WORST) for end in ends)
             axis.plot([low, high], [y, y], color=colour, linewidth=2.2, alpha=0.45)
             behind = 100 * verdict.behind_by
-            axis.plot(min(behind, WORST), y, "o" if behind <= WORST else ">", color=colour)
+            marker = "o" if behind <= WORST else ">"
+            axis.plot(min(behind, WORST), y, marker, color=colour, clip_on=False)
         axis.set_title(f"{name.removesuffix('.h5')}\nbest {best:.1f} %")
         axis.set_xlim(-1, WORST)
         axis.set_yticks(range(len(labels)), labels)
         axis.grid(axis="x")
-    axis.invert_yaxis()
+    axes[0].invert_yaxis()  # of all, which share it
     figure.supxlabel("points behind the best (95 % interval)", fontsize=8)
     return figure
 

@@ -221,9 +221,10 @@ def state_round_trips(make: Callable[[], Learner], stream: Stream) -> None:
 
 @tools.learner_check
 def memory_stays_within_its_limit(cls: type[Learner]) -> None:
-    """A learner with a `memory` never holds more samples than it allows, whole or packed.
+    """A learner with a `memory` stores samples in it, and never more than it allows.
 
-    It is looked at after every batch, before every evaluation and after every session.
+    Whole samples are counted, and the bytes of packed ones. It is looked at after every batch,
+    before every evaluation and after every session.
     """
     memory = getattr(tools.small(cls), "memory", None)
     applies_where(isinstance(memory, Capacity))
@@ -264,6 +265,9 @@ def _look_at_memory(learner: Learner, limit: int) -> None:
     ):
         tools.teach(learner, stream)
     look("at the end")
+    stored = learner.footprint().get("samples", 0)
+    if learner.tags.stores_samples:
+        demand(stored > 0, f"room for {limit} samples, and none was ever stored")
 
 
 def _followed(

@@ -110,11 +110,11 @@ def _present(
 ) -> None:
     """Save and print the tables of a command; exit 1 if a run failed."""
     from embedbench.papers.paper_table import rows_and_parts
-    from embedbench.papers.result_files import Results
+    from embedbench.papers.result_files import PaperResults
 
     files = [runs.streams.file(str(data.file)) for data in runs.data.values()]
     kinds = [(data.kind, runs.label(name)) for name, data in runs.data.items()]
-    results = Results.now(paper.name, words, runs.seeds, files, tables, runs.failed, kinds)
+    results = PaperResults.now(paper.name, words, runs.seeds, files, tables, runs.failed, kinds)
     path = runs.out / f"{paper.stem}.json"
     results.write(path)
     show_tables(form, results.to_json(), *rows_and_parts(tables))
@@ -154,6 +154,6 @@ def _write_claims(paper: str, results: list[Path] | None, out: Path | None, as_j
     path = stored / "claims.md"
     path.parent.mkdir(parents=True, exist_ok=True)
     write_safely(path, text)
-    lines = [f"{a.claim:4} {a.file:20} {a.status}" for a in answers]
+    lines = [" ".join([f"{a.claim:4} {a.file:20} {a.status}", *a.flags]) for a in answers]
     show([answer.to_json() for answer in answers], "\n".join(lines), as_json)
     note(f"wrote {path}")

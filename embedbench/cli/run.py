@@ -134,7 +134,8 @@ class StudyOptions(StreamOptions):
         typer.Option(metavar="STUDY", help="A study file; options go over what it says."),
     ] = None
     allow_code: Annotated[
-        bool, typer.Option("--allow-code", help="The study file may name installed code.")
+        bool,
+        typer.Option("--allow-code", help="The study file may name code, installed or beside it."),
     ] = False
     threads: Annotated[
         int | None, typer.Option(help=shared.THREADS, min=1, max=MOST_THREADS, show_default="1")

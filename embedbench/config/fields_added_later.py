@@ -34,7 +34,7 @@ _EPOCHS = {  # a group that was added as a whole: all its values
 }
 _MEANS = {"average": "unit"}
 _FEL = {"lr_later": None, **_STOP}
-_STREAM = {"scale_least": 0, "classes": "all"}
+_STREAM = {"scale_least": 0, "classes": "all", "val_by": "sample"}
 EARLIER: dict[str, dict[str, dict[str, Any]]] = {
     "learner": {
         **dict.fromkeys(("alice", "c-fscil", "nc-fscil"), _STOP),

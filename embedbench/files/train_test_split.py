@@ -196,13 +196,18 @@ ROUNDS = 20  # most passes over the groups
 LEAST = 1e-9  # gains below it are rounding
 
 
-def stratify_groups(groups: Sequence[str], test_fraction: float, labels: Ints) -> Bytes:
+def stratify_groups(
+    groups: Sequence[str], test_fraction: float, labels: Ints, *, teach_all: bool = False
+) -> Bytes:
     """Put whole groups into test so that each class has its share of samples there.
 
     A class of n samples wants `test_fraction` · n of them in test, rounded half up, and at least
     one on each side if it has two. Groups are gone through in the order of the SHA-256 of their
     names, again and again; each changes sides if that lessens the sum of `_cost` over classes,
     until none does. Where every sample is a group, the wanted numbers are exact.
+
+    With `teach_all` no group goes to test that has all samples of a class which are not there yet:
+    every class keeps a training sample, also where others would gain more than it loses.
 
     >>> stratify_groups(["ann", "ann", "bob", "cy"], 0.3, np.array([0, 1, 0, 1])).tolist()
     [0, 0, 2, 2]
@@ -217,6 +222,9 @@ def stratify_groups(groups: Sequence[str], test_fraction: float, labels: Ints) -
         before = set(test)
         for name in ranked:
             sign = -1 if name in test else 1
+            last = any(have[c] + n == total[c] for c, n in held[name].items())
+            if teach_all and sign == 1 and last:
+                continue
             gain = sum(
                 _cost(have[c], total[c], test_fraction)
                 - _cost(have[c] + sign * n, total[c], test_fraction)

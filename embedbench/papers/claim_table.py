@@ -6,8 +6,9 @@ the value "table".
 """
 
 import math
+import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +31,13 @@ class Digits(NamedTuple):
     computed: float
     printed: float
     decimals: int
+
+
+class OfRun(NamedTuple):
+    """The number of one run, and the flags of the runs of its cell; None: they are not known."""
+
+    value: float
+    flags: tuple[str, ...] | None = None
 
 
 class Draws(NamedTuple):
@@ -81,7 +89,7 @@ class ClaimTable:
         asked = [text for key, text in wanted.items() if key not in SAID]
         texts = [text if isinstance(text, str) else text[0] for text in asked]
         name = ", ".join([*texts, column])
-        given: dict[Result, Stat | float] = {}
+        given: dict[Result, Stat | OfRun] = {}
         for row in self._rows(wanted):
             value = _value(row, column, at)
             if value is not None:
@@ -90,12 +98,18 @@ class ClaimTable:
             return Number.missing(name)
         row, first = next(iter(given.items()))
         if len({row.seed for row in given}) < len(given):
-            raise UserError(f"{name}: expected one row of each seed", "name more of its labels")
+            unsaid = ", ".join(f"{key} {text}" for key, text in wanted.items() if key in SAID)
+            where = f" of {unsaid}" if unsaid else ""
+            raise UserError(
+                f"{name}{where}: expected one row of each seed", "name more of its labels"
+            )
         if isinstance(first, Stat):
             return self._printed(name, row, first)
-        values = np.array(list(given.values()), dtype=np.float64)
+        runs = [of_run for of_run in given.values() if isinstance(of_run, OfRun)]
+        values = np.array([of_run.value for of_run in runs], dtype=np.float64)
         seeds = [row.seed for row in given]
-        return Number.of_runs(name, seeds, values, (row.stream, row.order))
+        number = Number.of_runs(name, seeds, values, (row.stream, row.order))
+        return replace(number, flags=frozenset().union(*[of_run.flags or () for of_run in runs]))
 
     def _printed(self, name: str, row: Result, stat: Stat) -> Number:
         """A printed mean, or simulated runs of it; the numbers of one row move together."""
@@ -118,11 +132,14 @@ class ClaimTable:
         return list(dict.fromkeys(str(of_row[key]) for of_row in names if key in of_row))
 
     def digits(self, *columns: str, **labels: Any) -> Iterator[Contrast]:
-        """The contrasts that numbers computed without runs have the printed digits."""
+        """The contrasts that numbers computed without runs have the printed digits.
+
+        Each is named with its table, as rows of several tables may have the same labels.
+        """
         for row in self._rows(labels):
             for column, value in row.values.items():
                 if isinstance(value, Digits) and column in columns:
-                    name = " ".join([*_texts(row), column])
+                    name = f"{_table_of(row)}: {' '.join([*_texts(row), column])}"
                     gap = Number(name, np.array(abs(value.computed - value.printed)), runs=1)
                     # numbers are rounded by hand, so half a unit of the last digit is allowed
                     yield gap.below(0.5 * 10**-value.decimals + 1e-9)
@@ -135,17 +152,25 @@ class ClaimTable:
         return list(self.rows.where(wanted))
 
 
-def _value(row: Result, column: str, at: int | None) -> Stat | float | None:
+def _value(row: Result, column: str, at: int | None) -> Stat | OfRun | None:
     """What a row has in a column, or at a session of a curve; None if that is no number."""
     value = row.values.get(column)
     if at is not None:
         curve = row.curves.get(column, ())
         value = curve[at] if -len(curve) <= at < len(curve) else None
-    return value if isinstance(value, int | float | Stat) else None
+    if isinstance(value, Stat | OfRun):
+        return value
+    return OfRun(float(value)) if isinstance(value, int | float) else None
 
 
-def _mean(value: Stat | float) -> float:
-    return value.mean if isinstance(value, Stat) else value
+def _mean(value: Stat | OfRun) -> float:
+    return value.mean if isinstance(value, Stat) else value.value
+
+
+def _table_of(row: Result) -> str:
+    """The table of a row, "Table S6"; a name that is a word stands for itself: "Figure S1"."""
+    name = str(row.values.get("table", ""))
+    return name if re.match("[A-Z][a-z]", name) else f"Table {name}"
 
 
 def _texts(row: Result) -> list[str]:

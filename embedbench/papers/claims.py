@@ -34,6 +34,9 @@ class Claim:
     threshold : str
         Where the thresholds are from: printed; derived from what is printed or said; ours, and if
         stored results were in view when they were set.
+    after_look : bool
+        Stored results were in view when the question was chosen: that it is asked, or of which
+        learners, columns and sessions. Then the counts that leave out what is ours leave it out.
     any_one, of_print : bool
         One contrast that holds is enough; it is about printed numbers alone.
     fitted, controls : tuple of str
@@ -47,6 +50,7 @@ class Claim:
     test: str
     contrasts: Contrasts
     threshold: Threshold = "derived"
+    after_look: bool = False
     any_one: bool = False
     of_print: bool = False
     fitted: tuple[str, ...] = ()
@@ -69,6 +73,8 @@ class PaperClaims:
         The paper trains a network on images, so that embeddings of its data are another backbone's.
     official : dict
         Its names of its data, by ours and by the table that is about one.
+    remark : str
+        What holds for all runs of the paper, for the page.
     """
 
     name: str
@@ -77,6 +83,7 @@ class PaperClaims:
     unit: str = ""
     trains: bool = True
     official: Mapping[str, str] = field(default_factory=dict)
+    remark: str = ""
     claims: list[Claim] = field(default_factory=list, init=False)
 
     def claim(self, id_: str, place: str, **more: Any) -> Callable[[Contrasts], Contrasts]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from embedbench.reports.result_rows import FLAGS
 from embedbench.scores.number_text import format_signed
 from embedbench.text.markdown import block, escape_markdown, table
 
@@ -25,7 +26,8 @@ from .judge_claims import (
     judge,
     on_paper,
 )
-from .result_files import Results, read_results
+from .paper_table import DRAWN, Value, sort_flags
+from .result_files import PaperResults, read_results
 from .tables_of_results import tables_of_results
 
 RUNS = (3, 5, 10)  # of ours, for which the page has the chance to say that a true claim holds
@@ -59,7 +61,7 @@ class JudgedPaper:
     """The claims of a paper, each with its answers, and the results that these are from."""
 
     paper: PaperClaims
-    sources: Mapping[str, Results]
+    sources: Mapping[str, PaperResults]
     answers: Mapping[str, Sequence[Answer]]  # by the id of the claim
 
     @classmethod
@@ -78,14 +80,15 @@ class JudgedPaper:
     def count(self, *, strict: bool = False) -> Counter[tuple[str, str]]:
         """Number of answers by kind of data and status.
 
-        `strict` leaves out thresholds that are ours, and data that our settings were fitted to.
+        `strict` leaves out thresholds that are ours, questions that were chosen after a look, and
+        data that our settings were fitted to.
         """
         claims = {claim.id: claim for claim in self.paper.claims}
         result: Counter[tuple[str, str]] = Counter()
         for answer in self.every:
             claim = claims[answer.claim]
-            ours = claim.threshold.startswith("ours") or answer.file in claim.fitted
-            if not (strict and ours):
+            ours = claim.threshold.startswith("ours") or claim.after_look
+            if not (strict and (ours or answer.file in claim.fitted)):
                 result[answer.kind, answer.status] += 1
         return result
 
@@ -95,6 +98,8 @@ def make_claims_page(results: Sequence[Path], papers: Sequence[str]) -> tuple[st
     judged = [JudgedPaper.of_results(name, results) for name in papers]
     claims = [claim for one in judged for claim in one.paper.claims]
     late = ", ".join(claim.id for claim in claims if claim.threshold == "ours, after a look")
+    asked = ", ".join(claim.id for claim in claims if claim.after_look)
+    asked = f"Questions that were chosen with stored results in view: {asked}. " if asked else ""
     fitted = ", ".join(f"{c.id} on {' and '.join(c.fitted)}" for c in claims if c.fitted)
     parts = [
         INTRO,
@@ -102,12 +107,44 @@ def make_claims_page(results: Sequence[Path], papers: Sequence[str]) -> tuple[st
         f"{summarise(judged)}. {_count_claims(judged)}",
         table(["paper", "on", *STATUSES], [row for one in judged for row in _count_rows(one)]),
         "A threshold is *printed*, *derived* from what is printed or said, or *ours*. Those of "
-        f"ours that were set with stored results in view: {late or 'none'}. Fitted, so that "
+        f"ours that were set with stored results in view: {late or 'none'}. {asked}Fitted, so that "
         f"holding confirms nothing: {fitted or 'none'}.",
+        *_describe_flags(judged),
         *(part for one in judged for part in _paper(one)),
     ]
     answers = [answer for one in judged for answer in one.every if answer.status != NONE]
     return "\n\n".join(parts) + "\n", answers
+
+
+def _describe_flags(judged: Sequence[JudgedPaper]) -> list[str]:
+    """What the marks of runs mean, and which files of results do not say the flags of theirs."""
+    parts = []
+    raised = sort_flags(flag for one in judged for a in one.every for flag in a.flags)
+    if raised:
+        marks = "; ".join(": ".join(FLAGS.get(flag, (flag, "unknown"))) for flag in raised)
+        parts.append(f"A mark behind an answer is of a flag that some of its runs have. {marks}.")
+    of_runs, silent = list[str](), list[str]()
+    for one in judged:
+        for name, results in one.sources.items():
+            values = _values_of_runs(results)
+            if values:
+                of_runs.append(name)
+            if values and all(value.flags is None for value in values):
+                silent.append(name)
+    if silent:
+        which = "all files here" if silent == of_runs else ", ".join(silent)
+        parts.append(
+            "Files of results of earlier versions do not say the flags of their runs, so that "
+            f"their answers have no marks: {which}."
+        )
+    return [escape_markdown(" ".join(parts))] if parts else []
+
+
+def _values_of_runs(results: PaperResults) -> list[Value]:
+    """The values of a file that are of runs."""
+    rows = [row for table in results.tables for row in table.rows]
+    values = [value for row in rows for value in row.values.values()]
+    return [value for value in values if value.ours is not None and value.made == DRAWN]
 
 
 def summarise(judged: Sequence[JudgedPaper]) -> str:
@@ -162,7 +199,9 @@ def _paper(one: JudgedPaper) -> list[str]:
     heads = ["", "claim", "test", "in print", "answers"]
     rows = [_row(one.paper, claim, one.answers[claim.id]) for claim in one.paper.claims]
     commands = [line for name, of in one.sources.items() for line in (f"# {name}", of.command)]
-    return [f"## {one.paper.name}", table(heads, rows), _no_result(one), block("bash", commands)]
+    remarks = [escape_markdown(one.paper.remark)] if one.paper.remark else []
+    parts = [*remarks, table(heads, rows), _no_result(one), block("bash", commands)]
+    return [f"## {one.paper.name}", *parts]
 
 
 def _no_result(one: JudgedPaper) -> str:
@@ -182,10 +221,15 @@ def _row(paper: PaperClaims, claim: Claim, answers: Sequence[Answer]) -> list[st
     return [
         claim.id,
         f"{escape_markdown(claim.says)} *{escape_markdown(claim.place)}*",
-        f"{escape_markdown(claim.test)} ({claim.threshold})",
+        f"{escape_markdown(claim.test)} ({_origin(claim)})",
         "" if claim.of_print else _in_print(paper, claim),
         "<br>".join(_answer_text(answer, paper, claim) for answer in said),
     ]
+
+
+def _origin(claim: Claim) -> str:
+    """Where the thresholds of a claim are from, and whether its question came after a look."""
+    return f"{claim.threshold}; asked after a look" if claim.after_look else claim.threshold
 
 
 def _in_print(paper: PaperClaims, claim: Claim) -> str:
@@ -211,7 +255,8 @@ def _answer_text(answer: Answer, paper: PaperClaims, claim: Claim) -> str:
     kind = "" if said else f" ({answer.kind})"
     fitted = ", fitted" if answer.file in claim.fitted else ""
     of = f"{answer.holding} of {answer.judged + answer.missing}"
-    start = f"{escape_markdown(answer.file)}{kind}: **{status}**{fitted} ({of})"
+    marks = escape_markdown("".join(f" {FLAGS.get(flag, (flag,))[0]}" for flag in answer.flags))
+    start = f"{escape_markdown(answer.file)}{kind}: **{status}**{marks}{fitted} ({of})"
     if answer.status == HOLDS and answer.half == 0:  # computed, and as it should be
         return start
     digits = 1 if paper.unit else 3

@@ -32,8 +32,9 @@ from .claim_table import PRINTED, ClaimTable, Draws
 from .claims import Claim, PaperClaims
 from .data_kinds import BACKBONE, DATA_KINDS, OTHER, THEIRS, read_label
 from .paper_folders import facts
+from .paper_table import sort_flags
 from .plan_data import plan_data
-from .result_files import Results
+from .result_files import PaperResults
 
 HOLDS, NOT, UNDECIDED = "holds", "does not hold", "undecided"
 TOO_FEW, NONE = "cannot be decided", "no result"
@@ -115,6 +116,8 @@ class Answer(JsonRecord):
         That so many runs say *holds* if the paper is right; NaN where no spread is printed.
     holding, judged, missing : int
         Contrasts that hold, that were measured, and that were not.
+    flags : tuple of str
+        Those of the runs behind its contrasts, in the order of reports, as far as results say them.
     """
 
     claim: str
@@ -129,6 +132,7 @@ class Answer(JsonRecord):
     holding: int = 0
     judged: int = 0
     missing: int = 0
+    flags: tuple[str, ...] = ()
 
 
 def judge(
@@ -172,6 +176,7 @@ def _answer(
         holding=int(test.holding.sum()),
         judged=int(known.sum()),
         missing=int((~known).sum()),
+        flags=sort_flags(flag for number in numbers for flag in number.flags),
     )
 
 
@@ -208,7 +213,7 @@ def _status(test: OneTest, *, missing: bool) -> str:
     return NONE if missing else UNDECIDED
 
 
-def find_kinds(paper: PaperClaims, sources: Mapping[str, Results]) -> dict[str, str]:
+def find_kinds(paper: PaperClaims, sources: Mapping[str, PaperResults]) -> dict[str, str]:
     """The kind of data of each file, by its name in tables; of other data there is nothing.
 
     Tables name data of the paper by their official name, which is that of its own data alone, or by

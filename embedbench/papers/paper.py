@@ -32,7 +32,7 @@ from embedbench.studies.study_file import flat_table
 from embedbench.system.callback_types import Notify, StageProgress
 
 from .data_kinds import OTHER, THEIRS, PaperSet, label_data
-from .paper_table import PaperTable
+from .paper_table import PaperTable, sort_flags
 
 Read = Callable[[RunRecord], Iterable[float]]
 Measured = Callable[[Any], PaperTable | list[PaperTable]]  # from the paper's runs
@@ -389,6 +389,14 @@ class PaperRuns:
 def make_stats(records: Sequence[RunRecord], read: Read) -> list[Stat]:
     """Return the statistics over the records of each number that `read` gives; [] without any."""
     return column_stats(map(read, records))
+
+
+def flags_of(records: Iterable[RunRecord]) -> tuple[str, ...] | None:
+    """The flags that any of the records has, in the order of reports; None without any record."""
+    runs = list(records)
+    if not runs:
+        return None
+    return sort_flags(flag for run in runs for flag in run.flags)
 
 
 # --- the paper ---

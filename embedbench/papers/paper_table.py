@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from embedbench.config.json_records import ABSENT, UNWRITTEN, JsonRecord
+from embedbench.reports.result_rows import FLAGS
 from embedbench.reports.results import column_stats
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.number_text import format_signed
@@ -43,6 +44,8 @@ class Value(JsonRecord):
         What a misprint should read.
     made : str
         "drawn": ours is from runs; "exact": computed without a run.
+    flags : tuple of str or None
+        The flags of the runs of ours; None without runs, and in results of earlier versions.
     """
 
     published: float | None = field(default=None, metadata=ABSENT)
@@ -53,6 +56,7 @@ class Value(JsonRecord):
     sd: float | None = field(default=None, metadata=ABSENT)
     reads: float | None = field(default=None, metadata=ABSENT)
     made: str = DRAWN
+    flags: tuple[str, ...] | None = field(default=None, metadata=ABSENT)
 
     @property
     def difference(self) -> float | None:
@@ -212,6 +216,16 @@ def read_misprints(facts: Mapping[str, Any], table: str) -> dict[tuple[str, str]
         for m in facts["printed"].get("misprints", ())
         if m["table"] == table and "row" in m
     }
+
+
+def sort_flags(flags: Iterable[str]) -> tuple[str, ...]:
+    """Flags, each once, in the order of reports; unknown ones come last.
+
+    >>> sort_flags(["test-validation", "mine", "few-steps", "few-steps"])
+    ('few-steps', 'test-validation', 'mine')
+    """
+    raised = {*flags}
+    return tuple(flag for flag in (*FLAGS, *sorted(raised - {*FLAGS})) if flag in raised)
 
 
 # --- tables as text and as rows ---

@@ -5,14 +5,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from embedbench.errors import UserError
-from embedbench.reports.results import Result
-from embedbench.reports.results import Results as Rows
+from embedbench.reports.results import Result, Results
 from embedbench.scores.mean_intervals import Stat
 
-from .claim_table import FIELDS, PRINTED, ClaimTable, Digits
+from .claim_table import FIELDS, PRINTED, ClaimTable, Digits, OfRun
 from .data_kinds import OTHER, read_label
 from .paper_table import EXACT, PaperTable, TableRow, Value
-from .result_files import Results
+from .result_files import PaperResults
 
 CURVE = "after session"  # the one label of a table whose columns are learners
 PERFORMANCE = "pw-JS"  # what such a table is of
@@ -22,7 +21,7 @@ Cells = dict[tuple[Labels, str], dict[int | None, Any]]  # by row and column, by
 
 
 def tables_of_results(
-    sources: Mapping[str, Results], official: Mapping[str, str]
+    sources: Mapping[str, PaperResults], official: Mapping[str, str]
 ) -> list[ClaimTable]:
     """A table for each file of data; runs of one cell in several sources are joined by seed.
 
@@ -49,18 +48,19 @@ def tables_of_results(
                         seeds: Sequence[int] = results.seeds
                         if n != len(seeds):
                             seeds = [unknown.setdefault(p, -1 - len(unknown)) for p in places]
-                        runs: dict[int | None, Any] = dict(
-                            zip(seeds, value.ours.values, strict=True)
-                        )
+                        runs: dict[int | None, Any] = {
+                            seed: OfRun(number, value.flags)
+                            for seed, number in zip(seeds, value.ours.values, strict=True)
+                        }
                         _join(cells, (labels, column), runs, source)
     return [
-        ClaimTable(Rows(tuple(_rows(cells))), file, stands_for.get(file, ""))
+        ClaimTable(Results(tuple(_rows(cells))), file, stands_for.get(file, ""))
         for file, cells in files.items()
     ]
 
 
 def _data_of(
-    results: Results, table: PaperTable, row: TableRow, official: Mapping[str, str]
+    results: PaperResults, table: PaperTable, row: TableRow, official: Mapping[str, str]
 ) -> tuple[str, str]:
     """The data of a row, and the paper's data set that it stands in for.
 
@@ -116,19 +116,20 @@ def _join(cells: Cells, key: tuple[Labels, str], runs: dict[int | None, Any], so
         cells[key] = max(before, runs, key=len)
         return
     for seed in before.keys() & runs.keys():
-        if not math.isclose(before[seed], runs[seed], abs_tol=CLOSE):
+        if not math.isclose(before[seed].value, runs[seed].value, abs_tol=CLOSE):
             raise UserError(
                 f"expected one value of each seed in a cell, got another one in {source}: "
                 f"{', '.join(text for _, text in key[0])}, {key[1]}",
                 "judge these results apart",
             )
-    cells[key] = before | runs
+    known = {seed: run for seed, run in before.items() if run.flags is not None}
+    cells[key] = before | runs | known  # one source may say the flags, and an older one not
 
 
 def _rows(cells: Cells) -> Iterator[Result]:
     """A row for each seed of the rows of all tables; a curve for each learner of Table 5."""
     by_row: dict[tuple[Labels, int | None], dict[str, Any]] = {}
-    curves: dict[tuple[Labels, int | None], dict[int, float]] = {}
+    curves: dict[tuple[Labels, int | None], dict[int, Any]] = {}
     for (labels, column), runs in cells.items():
         session = dict(labels).get(CURVE)
         for seed, value in runs.items():

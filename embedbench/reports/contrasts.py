@@ -41,6 +41,8 @@ class Number:
         The seeds of its runs and, (…, n), the value of each; none where only a mean is known.
     block : hashable
         Stream and order of its runs: numbers of one block are paired by seed.
+    flags : frozenset of str
+        Those of the runs behind it, as far as they are known.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Number:
     seeds: Sequence[Hashable] = ()
     values: Floats = field(default_factory=lambda: np.zeros(0))
     block: Hashable = None
+    flags: frozenset[str] = frozenset()
 
     @classmethod
     def of_runs(
@@ -182,13 +185,23 @@ def spread_of(name: str, numbers: Sequence[Number]) -> Number:
     seeds = _common_seeds(numbers)
     if seeds:
         each = np.stack([_values_at(number, seeds) for number in numbers])
-        return Number.of_runs(name, seeds, each.std(axis=0, ddof=1), "spread")
+        number = Number.of_runs(name, seeds, each.std(axis=0, ddof=1), "spread")
+        return replace(number, flags=_flags_of(numbers))
     spread = np.stack([number.mean for number in numbers]).std(axis=0, ddof=1)
     runs = min(number.runs for number in numbers)
-    return Number(name, spread, {object(): Error(np.full(spread.shape, np.nan), runs)}, runs)
+    errors: dict[Hashable, Error] = {object(): Error(np.full(spread.shape, np.nan), runs)}
+    return Number(name, spread, errors, runs, flags=_flags_of(numbers))
 
 
 def _combine(name: str, terms: Sequence[tuple[float, Number]]) -> Number:
+    return replace(_combine_means(name, terms), flags=_flags_of([number for _, number in terms]))
+
+
+def _flags_of(numbers: Sequence[Number]) -> frozenset[str]:
+    return frozenset[str]().union(*[number.flags for number in numbers])
+
+
+def _combine_means(name: str, terms: Sequence[tuple[float, Number]]) -> Number:
     numbers = [number for _, number in terms]
     seeds = _common_seeds(numbers)
     if seeds and len({number.block for number in numbers}) == 1:

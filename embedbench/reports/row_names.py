@@ -114,10 +114,16 @@ def parse_names(items: Iterable[str]) -> dict[str, str]:
 
 
 def read_names(value: Any, where: str) -> dict[str, str]:
-    """The names in a table of a TOML file."""
+    """The names in a table of a TOML file.
+
+    `file.py:Name`, as a study file names code beside it, is `file:Name` in runs.
+    """
     if not isinstance(value, Mapping):
         raise UserError(where, expected='a table, such as slda = "Streaming LDA"', got=value)
-    return {key: check_name(name, f"{where}.{key}") for key, name in value.items()}
+    return {
+        key.replace(".py:", ":", 1): check_name(name, f"{where}.{key}")
+        for key, name in value.items()
+    }
 
 
 def check_name(name: Any, where: str) -> str:

@@ -15,6 +15,7 @@ from embedbench.errors import UserError
 from embedbench.files.embedding_file import FINAL, EmbeddingFile
 from embedbench.files.raw_pixels import FLIPPED
 from embedbench.files.sample_metadata import TEST, TRAIN, VAL
+from embedbench.files.train_test_split import stratify_groups
 
 from .feature_tables import Table, check_numbers
 from .stream import EvalSet, Session, StreamSpec
@@ -50,7 +51,10 @@ def one_file(files: Sequence[EmbeddingFile], name: str, validation: str = "train
 
 @check_arguments
 def split_rows(
-    file: EmbeddingFile, validation: Literal["train", "test", "none"], val_fraction: float
+    file: EmbeddingFile,
+    validation: Literal["train", "test", "none"],
+    val_fraction: float,
+    val_by: Literal["sample", "group"] = "sample",
 ) -> Split:
     """Return the training, validation and test rows of a file; `validation` is the protocol's.
 
@@ -58,6 +62,9 @@ def split_rows(
     same ones for every seed and class order. Each class keeps at least one training sample; a
     class of two to five samples gives one validation sample. Where a file has flipped copies of
     training images, those of validation samples are left out.
+
+    With `val_by` "group" whole groups are held out, of each class nearly as many samples, as
+    `stratify_groups` chooses them. A class whose samples are all of one group gives none.
     """
     require(SimpleNamespace(val_fraction=val_fraction), "", val_fraction=within("[0, 1)"))
     train = np.flatnonzero(file.split == TRAIN)
@@ -73,16 +80,65 @@ def split_rows(
         watched = test if validation == "test" else test[:0]
         return Split(np.sort(np.concatenate([train, val])), watched, test)
     if len(val) == 0:
-        copies = flipped_copies(file)
-        originals = np.setdiff1d(train, copies)
-        rng = np.random.default_rng(0)
-        held = []
-        for c in np.unique(file.labels[train]):
-            rows = rng.permutation(originals[file.labels[originals] == c])
-            held.append(rows[: min(max(1, round(val_fraction * len(rows))), len(rows) - 1)])
-        val = np.sort(np.concatenate(held))
+        originals = np.setdiff1d(train, flipped_copies(file))
+        hold_out = _hold_out_groups if val_by == "group" else _hold_out_samples
+        val = hold_out(file, originals, val_fraction)
         train = np.setdiff1d(train, with_copies(file, val))
     return Split(train, val, test)
+
+
+def _hold_out_samples(file: EmbeddingFile, rows: Ints, val_fraction: float) -> Ints:
+    """The share of each class's `rows` that is validation data, ascending."""
+    rng = np.random.default_rng(0)
+    held = []
+    for c in np.unique(file.labels[rows]):
+        mine = rng.permutation(rows[file.labels[rows] == c])
+        held.append(mine[: min(max(1, round(val_fraction * len(mine))), len(mine) - 1)])
+    return np.sort(np.concatenate(held))
+
+
+def _hold_out_groups(file: EmbeddingFile, rows: Ints, val_fraction: float) -> Ints:
+    """The `rows` of the groups that are validation data, ascending."""
+    names = file.column("group")[rows].tolist()
+    held = stratify_groups(names, val_fraction, file.labels[rows], teach_all=True) == TEST
+    if not held.any():
+        raise UserError(
+            "protocol.val_by",
+            expected=f"sample, as every group of {file.path.name} has all samples of some class",
+            got="group",
+        )
+    chosen: Ints = rows[held]
+    return chosen
+
+
+def notes_on_held_groups(
+    file: EmbeddingFile, train: Ints, val: Ints, *, by_group: bool, remedy: str
+) -> tuple[str, ...]:
+    """Say where training rows and validation rows that were held out of them share groups.
+
+    Parameters
+    ----------
+    train, val : array of int
+        Rows of the file that a stream trains on, and those that it validates with.
+    by_group : bool
+        Whether whole groups were held out; then the note says how many.
+    remedy : str
+        What holds whole groups out, for the note.
+    """
+    brings_its_own = bool((file.split == VAL).any())
+    if "group" not in file.columns or brings_its_own or not len(val):
+        return ()
+    taught = np.unique(file.columns["group"][train])
+    held = np.unique(file.columns["group"][val])
+    both = np.intersect1d(taught, held)
+    of = f"of {len(np.union1d(taught, held)):,} groups of {file.path.name}"
+    if len(both):
+        text = f"{len(both):,} {of} are both in the training and in the validation data"
+        return (text if by_group else f"{text}; {remedy}",)
+    if not by_group:
+        return ()
+    share = f"{len(val):,} of {len(train) + len(val):,} training samples"
+    return (f"validation data are {len(held):,} {of}, {share}",)
 
 
 def flipped_copies(file: EmbeddingFile) -> Ints:

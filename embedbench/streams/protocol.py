@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
+import numpy as np
+
 from embedbench.config.fields_added_later import identity, later
 from embedbench.config.setting_ranges import at_least, check_settings, within
 from embedbench.errors import UserError
@@ -15,10 +17,11 @@ from embedbench.files.embedding_file import EmbeddingFile
 
 from .class_order import _order_file, order_text, was_by_position
 from .class_subset import ALL, choose_classes, read_classes
-from .make_sessions import no_validation_notes, one_file, whole_groups
+from .make_sessions import no_validation_notes, notes_on_held_groups, one_file, whole_groups
 from .order_names import ORDERS
 from .stream import EvalSet, Session, Stream, StreamSpec
 from .taught_classes import has_untaught_classes, notes_on_classes
+from .view import rows_of
 
 
 @dataclass(kw_only=True)
@@ -34,6 +37,11 @@ class Protocol(ABC):
         the session, to imitate a paper; flagged where a learner looks at it.
     val_fraction : float
         Share of each class's training samples that becomes validation data, in (0, 1).
+    val_by : str
+        "sample": these samples are drawn whatever their groups; a note says how many groups are
+        then trained on and validated with. "group": whole groups of the file's column `group` (one
+        speaker, one video), of each class as nearly that share as they allow. A validation split
+        that the file brings stays as it is.
     classes : int or str
         The classes of the file that the stream has. "all"; a number N, the first N in `order`
         (where the seed draws the order, the first of the file); or names with commas, of which one
@@ -67,6 +75,7 @@ class Protocol(ABC):
 
     validation: Literal["train", "test", "none"] = "train"
     val_fraction: Annotated[float, within("(0, 1)")] = 0.1
+    val_by: Literal["sample", "group"] = later("sample", earlier="sample")
     scale: Literal["auto", "none", "l2", "rms", "standard"] = "auto"
     scale_least: Annotated[int, at_least(0)] = later(50, earlier=0)
     observe_batch: Annotated[int, at_least(0)] = 10
@@ -107,6 +116,8 @@ class Protocol(ABC):
         if self.validation == "none":
             for file in files:
                 notes += no_validation_notes(file)
+        if len(files) == 1:
+            notes += self.group_notes(files[0], [session for session, _ in pairs])
         more["notes"] = (*notes, *more.get("notes", ()))
         if len(files) == 1:
             more.setdefault("classes", files[0].classes[: files[0].samples.n_leaves])
@@ -121,6 +132,21 @@ class Protocol(ABC):
         }
         sessions, eval_sets = zip(*pairs, strict=True)
         return Stream(spec, sessions, eval_sets, features=features, **{**fields, **more})
+
+    def group_notes(self, file: EmbeddingFile, sessions: Sequence[Session]) -> tuple[str, ...]:
+        """What the validation data that were held out of a file's training samples share of groups.
+
+        `sessions` are those of the file.
+        """
+        if self.validation != "train":
+            return ()
+        return notes_on_held_groups(
+            file,
+            np.concatenate([rows_of(session.x) for session in sessions]),
+            np.concatenate([rows_of(session.val_x) for session in sessions]),
+            by_group=self.val_by == "group",
+            remedy="protocol.val_by=group holds whole groups out",
+        )
 
     def take_file(self, files: Sequence[EmbeddingFile]) -> EmbeddingFile:
         """The only file, with the classes that the stream has of it; refuse several."""

@@ -1,16 +1,17 @@
 """Study files: a study as TOML, which docs/studies.md describes.
 
-The keys are those of `Study`, written with `-`. A study file names what is installed; code that it
-names by `package.module:Name` is imported only if the user allows it, and never from the working
-directory. A value is the text that would follow `=` in `--set`; numbers are taken as they are
-written.
+The keys are those of `Study`, written with `-`. A study file names what is installed, or, as
+`file.py:Name`, what lies beside it. Code that it names is imported only if the user allows it;
+`package.module:Name` is never imported from the working directory. A value is the text that would
+follow `=` in `--set`; numbers are taken as they are written.
 """
 
 import importlib
 import itertools
 import json
+import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,19 +37,25 @@ def read_study(path: Path, *, allow_code: bool = False) -> Study:
     Parameters
     ----------
     allow_code : bool
-        Whether it may name code by `package.module:Name`, which is imported here.
+        Whether it may name code by `package.module:Name`, or `file.py:Name` beside it. That is
+        imported here, and the study has the second as `file:Name`, as `--learner` would name it.
     """
     # what to show of the runs is for `report` to read
     table = {k: v for k, v in read_toml(path).items() if k not in ("report", "published")}
     study = study_of(table, path)
-    for name in (n for n in (*study.protocols, *study.learners) if ":" in n):
-        if not allow_code:
-            raise UserError(
-                f"{path} names code, {short(name)}",
-                "add --allow-code if you trust it, or install a package that offers it by a name",
-            )
-        _import_installed(name, path)
-    return study
+    named = [name for name in (*study.protocols, *study.learners) if ":" in name]
+    if named and not allow_code:
+        raise UserError(
+            f"{path} names code, {short(named[0])}",
+            "add --allow-code if you trust it, or install a package that offers it by a name",
+        )
+    beside = [name for name in named if name.partition(":")[0].endswith(".py")]
+    for name in named:
+        if name not in beside:
+            _import_installed(name, path)
+    for name in beside:  # after the others, as its folder is searched from then on
+        _import_beside(name, path)
+    return _rename(study, {name: name.replace(".py:", ":", 1) for name in beside})
 
 
 def study_of(table: Mapping[str, Any], where: object) -> Study:
@@ -236,7 +243,60 @@ def _import_installed(name: str, path: Path) -> None:
         with keep_inside("the module"):
             importlib.import_module(module)
     except Exception as e:  # the module may fail in any way
+        remedy = "install it, or name it on the command line"
+        if (path.parent / f"{module}.py").is_file():
+            remedy = f"write {module}.py{name.removeprefix(module)} for the file beside the study"
         raise UserError(
-            f"cannot import {module!r} for {short(name)} of {path} ({error_text(e)})",
-            "install it, or name it on the command line",
+            f"cannot import {module!r} for {short(name)} of {path} ({error_text(e)})", remedy
         ) from e
+
+
+def _import_beside(name: str, path: Path) -> None:
+    """Import the file of `file.py:Name` from the folder of a study file.
+
+    The folder becomes the last that Python searches, here and where an engine runs the study.
+    """
+    file_name = name.partition(":")[0]
+    module = file_name.removesuffix(".py")
+    file = path.absolute().parent / file_name
+    if not module.isidentifier():
+        raise UserError(
+            f"{short(name)} of {path}", expected="the name of a .py file beside it", got=file_name
+        )
+    if not file.is_file():
+        raise UserError(f"{path} names {file_name}, which is not beside it", "put it there")
+    if str(file.parent) not in sys.path:
+        sys.path.append(str(file.parent))
+    try:
+        with keep_inside("the module"):
+            loaded = importlib.import_module(module)
+    except Exception as e:  # the module may fail in any way
+        raise UserError(f"cannot import {file} for {short(name)} ({error_text(e)})") from e
+    origin = getattr(loaded, "__file__", None) or "Python itself"
+    if Path(origin).resolve() != file.resolve():
+        raise UserError(
+            f"{file} cannot be imported, as a module {module!r} is there already ({origin})",
+            "give the file another name",
+        )
+
+
+def _rename(study: Study, names: Mapping[str, str]) -> Study:
+    """A study with other names for some learners and protocols, wherever it names them."""
+    if not names:
+        return study
+
+    def key(old: Key) -> Key:
+        return Key(names.get(old.head, old.head), old.name)
+
+    return replace(
+        study,
+        protocols=tuple(names.get(name, name) for name in study.protocols),
+        learners=tuple(names.get(name, name) for name in study.learners),
+        set={key(k): value for k, value in study.set.items()},
+        set_of={
+            file: {key(k): value for k, value in settings.items()}
+            for file, settings in study.set_of.items()
+        },
+        tune={key(k): values for k, values in study.tune.items()},
+        grid={key(k): values for k, values in study.grid.items()},
+    )

@@ -164,6 +164,7 @@ class Bare(Learner):  # no dataclass
         (only_sessions_so_far_matter, faulty_peeks.SearchesMemory, "other labels in"),
         (no_sample_is_kept_in_secret, faulty_promises.CountsSamplesWithoutTag, "counts samples"),
         (memory_stays_within_its_limit, faulty_promises.KeepsMoreThanItsMemory, "in `x`"),
+        (memory_stays_within_its_limit, faulty_promises.NeverStoresASample, "none was ever stored"),
         (state_round_trips, StateIsNoData, "'classes' .* type set"),
         (unusual_sessions_are_learned, Bare, "write @dataclass"),
         (tags_are_true, Bare, r"expected learn\(\)"),

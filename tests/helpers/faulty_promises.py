@@ -15,6 +15,7 @@ from embedbench.config.run_seeds import Seeds
 from embedbench.learning.exemplars import Memory
 from embedbench.learning.footprint import Footprint, tensor_bytes
 from embedbench.learning.learner import Context, Tags
+from embedbench.learning.net_learner import ReplayLearner
 from embedbench.learning.training_loop import train
 from embedbench.models.mlp import MLP
 from embedbench.streams.stream import Session, StreamSpec
@@ -67,6 +68,14 @@ class CountsSamplesWithoutTag(Good):
 @caught_by("memory stays within its limit")
 class KeepsMoreThanItsMemory(Neighbours):
     memory: Memory = field(default_factory=lambda: Memory(select="random"))
+
+
+@caught_by("memory stays within its limit")
+class NeverStoresASample(ReplayLearner):  # `train_with_exemplars` would have chosen some
+    memory: Memory = field(default_factory=Memory)
+
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        return self.train(self.exemplars.join(session), ctx)
 
 
 @caught_by("evaluating changes nothing", "state round trips")

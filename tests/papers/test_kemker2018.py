@@ -114,6 +114,7 @@ def test_stand_ins_are_run_and_saved(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert mine.published == 0.635
     assert mine.difference is None
     assert omegas["permutation", "MLP", "MNIST"]["Ω_all"].ours is None
+    assert omegas["permutation", "MLP", "MNIST"]["Ω_all"].flags is None
     # held: a network of 6·8 + 8 + 8·8 + 8 + 8·4 + 4 numbers of four bytes
     of_data = sizes["MLP", "birds for CUB-200"]
     held, counted = of_data["MB held here"], of_data["MB as the paper counts"]
@@ -122,9 +123,14 @@ def test_stand_ins_are_run_and_saved(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert held == Value(None, Stat.of([4 * 164 / 1e6] * 2), 2)
     # Table 4 has the protocols of one modality, and minutes of learning and of evaluation
     costs: dict[str, list[float]] = {}
+    flags = set[str]()
     for made in map(record_files.load, record_files.find(out / "runs")):
+        if (made.learner, made.protocol) == ("mlp", "permutation"):
+            flags |= {*made.flags}
         took = made.seconds.learn + made.seconds.evaluate
         costs.setdefault(made.protocol, []).extend([took / 60] * (made.learner == "mlp"))
+    assert flags
+    assert {*(mine.flags or ())} == flags
     assert list(tables[2].columns) == ["permutation", "incremental-class"]
     for protocol, each in costs.items():
         mine = minutes["MLP", "birds for CUB-200"][protocol]

@@ -80,5 +80,6 @@ def test_streams(tmp_path: Path) -> None:
         protocol = make(cls, dict(item.split("=") for item in items), name="protocol")
         stream = protocol.build(files if cls.several_files else files[:1], seed=3)
         references = [part.digests for part in stream.references]
-        found[case] = short((stream.digests, references, stream.notes))
+        notes = tuple(n for n in stream.notes if "groups" not in n)  # a note of 2026-11-29
+        found[case] = short((stream.digests, references, notes))
     assert found == STREAMS

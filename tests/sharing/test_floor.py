@@ -412,7 +412,12 @@ def test_the_pack_that_ships_has_every_run_of_its_study(part: str) -> None:
     found = {(one.files[0].name, one.learner, one.seed) for one in made if one.learns}
     names = [Path(files[0].removeprefix("known:")).stem + ".h5" for files in study.files]
     every = {(f, learner, s) for f in names for learner in study.learners for s in study.seeds}
-    assert found == every
+    assert found == {one for one in every if not _is_cut(*one)}
+
+
+def _is_cut(file: str, learner: str, seed: int) -> bool:
+    """Whether docs/floor.md says that a run was cut for time."""
+    return file == "cifar100-15k.h5" and (learner in ("er", "derpp") or seed > 2)
 
 
 @pytest.mark.thorough

@@ -356,6 +356,68 @@ def test_installed_code_may_be_named(folder: Path, monkeypatch: pytest.MonkeyPat
     assert os.getcwd() not in sys.path
 
 
+MINE = """from dataclasses import dataclass
+from embedbench.models.ncm import NCM
+
+@dataclass
+class Mine(NCM):
+    floor: int = 1
+"""
+
+
+def beside(folder: Path, study: str, module: str = "beside_one") -> Path:
+    """A study file that names a learner beside it, in a folder that is not the working one."""
+    (folder / "study").mkdir()
+    (folder / "study" / f"{module}.py").write_text(MINE)
+    path = folder / "study" / "study.toml"
+    path.write_text(study)
+    return path
+
+
+@pytest.fixture
+def own_path(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """`sys.path` of this test alone, without the working directory."""
+    paths = [p for p in sys.path if p not in ("", os.getcwd())]
+    monkeypatch.setattr(sys, "path", paths)
+    return paths
+
+
+def test_a_learner_beside_the_study_file(folder: Path, own_path: list[str]) -> None:
+    text = "learners = 'beside_one.py:Mine'\n[set.'beside_one.py:Mine']\nfloor = 3\n"
+    study = beside(folder, f"{text}[names]\n'beside_one.py:Mine' = 'Ours'")
+    words = ["e.h5", "--protocol", "permutation", "--config", str(study), "--allow-code"]
+    (cell,) = cells(*words)
+    assert cell.learner.name == "beside_one:Mine"  # as --learner would name it
+    assert made(cell)["floor"] == 3
+    assert asked(*words).names == {"beside_one:Mine": "Ours"}
+    assert own_path[-1] == str(study.parent)  # the last: it hides nothing that is installed
+
+
+def test_a_learner_beside_the_study_file_needs_leave(folder: Path, own_path: list[str]) -> None:
+    study = beside(folder, "learners = 'beside_two.py:Mine'", "beside_two")
+    with pytest.raises(UserError, match=r"'beside_two.py:Mine'.* --allow-code"):
+        read_study(study)
+    assert "beside_two" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("name", "says_so"),
+    [
+        ("gone.py:Mine", "gone.py, which is not beside it"),
+        ("../beside_three.py:Mine", "the name of a .py file beside it"),
+        ("json.py:Mine", "a module 'json' is there already"),
+        ("beside_three:Mine", r"write beside_three.py:Mine for the file beside the study"),
+    ],
+)
+def test_what_is_not_beside_the_study_file(
+    name: str, says_so: str, folder: Path, own_path: list[str]
+) -> None:
+    study = beside(folder, f"learners = '{name}'", "beside_three")
+    (study.parent / "json.py").write_text(MINE)
+    with pytest.raises(UserError, match=says_so):
+        read_study(study, allow_code=True)
+
+
 def test_presets_that_ship() -> None:
     assert {"kemker", "league", "iirc", "fr-short"} <= {*preset_names()}
     for name in preset_names():

@@ -25,6 +25,7 @@ class CatalogEntry(JsonRecord):
     content: str
     samples: str
     recipe: str
+    columns: str | None = None
 
 
 def known_files() -> dict[str, CatalogEntry]:

@@ -114,7 +114,8 @@ def table1(runs: OrderingRuns, name: str) -> PaperTable:
             each = [accuracy(r, head) for r in found]
             known = bool(each) and not np.isnan(each).any()
             ours = column_stats([value] for value in each)[0] if known else None
-            values[head] = Value(mean, ours, 1, other, sd=sd)
+            flags = paper.flags_of(found) if known else None
+            values[head] = Value(mean, ours, 1, other, sd=sd, flags=flags)
         table.add((variant.label, order), values)
     return table
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from embedbench.array_types import Floats
 from embedbench.files.embedding_file import FINAL
-from embedbench.papers.paper import Paper, make_stats, per_file
+from embedbench.papers.paper import Paper, flags_of, make_stats, per_file
 from embedbench.papers.paper_table import EXACT, PaperTable, TableRow, read_misprints
 from embedbench.scores import few_shot_scores
 from embedbench.scores.mean_intervals import Stat
@@ -246,8 +246,9 @@ def _fill(key: str, runs: FSCILRuns, name: str, labels: Mapping[str, Sequence[st
     """Our table of a file with a row for each variant that has runs."""
     result = PaperTable.of_facts(FACTS, key, file=runs.tag(name), label=runs.label(name))
     for variant, row in labels.items():
-        if stats := _stats(runs.of(name, variant), result.columns):
-            result.add_numbers(row, stats, decimals=2)
+        records = runs.of(name, variant)
+        if stats := _stats(records, result.columns):
+            result.add_numbers(row, stats, decimals=2, flags=flags_of(records))
     if not runs.layers(name):
         result.notes += (NO_LAYERS,)
     return result
@@ -299,11 +300,13 @@ def _beside(number: str, runs: FSCILRuns, name: str) -> PaperTable:
         method = row_name(row)
         if method not in OURS:
             continue
-        ours = _stats(runs.of(name, OURS[method]), columns)
+        records = runs.of(name, OURS[method])
+        ours = _stats(records, columns)
         if ours:
             label = "ViT baseline" if method == "none" else method
             printed = [row.get(key) for key in keys]
-            result.add_numbers([label], ours, printed, 2, row=method, stands_in=other)
+            flags = flags_of(records)
+            result.add_numbers([label], ours, printed, 2, row=method, stands_in=other, flags=flags)
     return result
 
 

@@ -111,6 +111,10 @@ class IIRCRuns(paper.PaperRuns):
         every = (self.of(name, k, variant) for k in self.configurations(name))
         return [records for records in every if records]
 
+    def flags(self, name: str, variant: str) -> tuple[str, ...] | None:
+        """The flags of the finished runs of a variant; None without runs."""
+        return paper.flags_of(itertools.chain(*self.each(name, variant)))
+
     def curve(self, name: str, variant: str) -> Floats:
         """(n, T) pw-JS (R_j) of each configuration, mean over its seeds; (0, 0) without runs.
 
@@ -163,7 +167,8 @@ def _scores(runs: IIRCRuns, name: str) -> PaperTable:
                 stat = column_stats(mine[:, [column]])[0]
             theirs = printed["pw_js"].get(n)
             sd = printed["sd"].get(n)
-            values[VARIANTS[n].label] = Value(theirs, stat, 2, not data.is_own, sd=sd)
+            flags = None if stat is None else runs.flags(name, n)
+            values[VARIANTS[n].label] = Value(theirs, stat, 2, not data.is_own, sd=sd, flags=flags)
         table.add([str(t)], values)
     table.notes += (
         f"in brackets the paper's standard deviation over {published['configurations']} task "
@@ -205,7 +210,8 @@ def measures(runs: IIRCRuns, name: str) -> PaperTable:
         if each := runs.each(name, learner):
             by_seed = (zip(*map(_read_measures, records), strict=True) for records in each)
             means = [[float(np.mean(values)) for values in numbers] for numbers in by_seed]
-            table.add_numbers([variant.label], column_stats(means), decimals=2)
+            flags = runs.flags(name, learner)
+            table.add_numbers([variant.label], column_stats(means), decimals=2, flags=flags)
     return table
 
 
@@ -217,7 +223,8 @@ def buffers(runs: IIRCRuns, name: str) -> PaperTable:
         curves = runs.curve(name, variant)
         if len(curves) and variant in runs.buffers(name):
             stats = column_stats([curve[-1], curve.mean()] for curve in curves)
-            table.add_numbers([of.label], stats, decimals=2)
+            flags = runs.flags(name, variant)
+            table.add_numbers([of.label], stats, decimals=2, flags=flags)
     return table
 
 

@@ -15,7 +15,7 @@ from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_metadata import TEST, TRAIN
 from embedbench.papers import paper
 from embedbench.papers.data_kinds import paper_sets
-from embedbench.papers.paper import make_stats
+from embedbench.papers.paper import flags_of, make_stats
 from embedbench.papers.paper_folders import facts
 from embedbench.papers.paper_table import EXACT, PaperTable, Value
 from embedbench.reports.results import column_stats
@@ -173,8 +173,9 @@ def table2(runs: KemkerRuns) -> PaperTable:
         learner, protocol = row["learner"], row["protocol"]
         names = runs.modalities(row["data"], protocol)
         labels = (protocol, LEARNERS[learner].label)
-        ours = make_stats(runs.of(protocol, names, learner), read_omegas)
-        runs.add(table, labels, names, ours, [row[omega] for omega in OMEGAS])
+        records = runs.of(protocol, names, learner)
+        ours, printed = make_stats(records, read_omegas), [row[omega] for omega in OMEGAS]
+        runs.add(table, labels, names, ours, printed, flags=flags_of(records))
     return table
 
 
@@ -245,7 +246,8 @@ def figure_s1(runs: KemkerRuns) -> PaperTable:
     table = runs.about_mnist("S1")
     for choice in CHOICES:
         records = runs.ask("ewc", runs.s1_specs(choice)) if "mnist" in runs.data else []
-        table.add_numbers([choice], make_stats(records, _read_s1), decimals=(1, 1, 1, 0))
+        ours, flags = make_stats(records, _read_s1), flags_of(records)
+        table.add_numbers([choice], ours, decimals=(1, 1, 1, 0), flags=flags)
     return table
 
 
@@ -262,7 +264,8 @@ def table_s6(runs: KemkerRuns) -> PaperTable:
         records = runs.ask(learner, runs.inc_specs(learner, x)) if "mnist" in runs.data else []
         printed = [row[column] for column in table.columns]
         labels = (f"Inc-{x}", LEARNERS[learner].label)
-        table.add_numbers(labels, make_stats(records, _read_s6), printed, 1, stands_in=other)
+        ours, flags = make_stats(records, _read_s6), flags_of(records)
+        table.add_numbers(labels, ours, printed, 1, stands_in=other, flags=flags)
     return table
 
 
@@ -336,7 +339,8 @@ def table_s8(runs: KemkerRuns) -> PaperTable:
         records = runs.of("multi-modal", names, learner)
         ours = make_stats(records, lambda r: [100 * r.R[i][j] for i, j in ((0, 0), (1, 0), (1, 1))])
         printed = (row["initial"][0], *row["final"])
-        runs.add(table, [LEARNERS[learner].label], names, ours, printed, 1)
+        labels, flags = [LEARNERS[learner].label], flags_of(records)
+        runs.add(table, labels, names, ours, printed, 1, flags=flags)
     return table
 
 
@@ -361,19 +365,21 @@ def table_s10(runs: KemkerRuns) -> PaperTable:
     printed = {(r["learner"], r["data"]): r["mb"] for r in PRINTED["S10"] if "mb" in r}
     for row in (r for r in PRINTED["S10"] if "protocol" in r):
         learner, protocol, name = row["learner"], row["protocol"], row["data"]
-        stats, size, chosen = list[Stat](), None, ""
+        stats, size, chosen, flags = list[Stat](), None, "", None
         if name in runs.data and learner in runs.learners:
             capacity = runs.capacity(learner, name)
             given = {learner: capacity} if capacity else {}
             specs = runs.specs(protocol, (name,), learner, **given)
-            stats = make_stats(runs.ask(learner, specs), read_omegas)
+            records = runs.ask(learner, specs)
+            stats, flags = make_stats(records, read_omegas), flags_of(records)
             held = {k.removeprefix("som."): int(value) for k, value in capacity.items()}
             held = {"fel_units": FEL_UNITS[name], **held}
             (size,) = column_stats([[megabytes(learner, runs.size(name), **held)]])
             chosen = ", ".join(f"{setting} {value}" for setting, value in capacity.items())
         labels = (protocol, LEARNERS[learner].label, runs.label(name), chosen)
         other = not runs.is_own(name)
-        table.add_numbers(labels, stats, [row[omega] for omega in OMEGAS], stands_in=other)
+        printed_omegas = [row[omega] for omega in OMEGAS]
+        table.add_numbers(labels, stats, printed_omegas, stands_in=other, flags=flags)
         in_mb = Value(printed[learner, name], size, 2, other, made=EXACT)
         table.rows[-1].values[table.columns[-1]] = in_mb
     return table

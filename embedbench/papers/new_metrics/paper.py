@@ -153,7 +153,7 @@ def curves(key: str, names: tuple[str, str], runs: MetricRuns) -> PaperTable:
                 ours = column_stats(100 * of_runs[:, places])
             data = name if runs.data[name].stands_in else runs.label(name)
             labels = (data, str(sessions), variant.label, metric.upper())
-            table.add_numbers(labels, ours, decimals=1)
+            table.add_numbers(labels, ours, decimals=1, flags=paper.flags_of(records))
     return table
 
 

@@ -12,6 +12,7 @@ from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.remote.fetch import local, pin_name
 from embedbench.files.remote.names_here import find_known, known_files
 from embedbench.files.remote.uri import Name
+from embedbench.files.sample_metadata import TEST, TRAIN
 from embedbench.runs.stream_metadata import _file_info
 
 pytestmark = pytest.mark.usefixtures("cache")
@@ -25,6 +26,8 @@ def test_what_ships_is_true(name: str) -> None:
     assert entry.size == len(data)
     assert entry.sha256 == hashlib.sha256(data).hexdigest()
     digests = {"content": entry.content, "samples": entry.samples, "recipe": entry.recipe}
+    if entry.columns is not None:
+        digests["columns"] = entry.columns
     assert (file := EmbeddingFile.open(path)).digests == digests
     assert _file_info(file, f"known:{name}").url == f"known:{name}"
     assert local(f"known:{name}") == path
@@ -32,6 +35,17 @@ def test_what_ships_is_true(name: str) -> None:
     near = "emoji-vit"
     with pytest.raises(UserError, check=says(what="unknown file", got="emoji-vi", expected=near)):
         local("known:emoji-vi")
+
+
+def test_the_features_that_ship_are_at_most_40_megabytes() -> None:
+    assert sum(entry.size for entry in known_files().values()) <= 40_000_000
+
+
+def test_no_drawer_of_omniglot_is_in_both_parts() -> None:
+    file = EmbeddingFile.open("known:omniglot")
+    drawers = file.column("group")
+    training, test = {*drawers[file.split == TRAIN]}, {*drawers[file.split == TEST]}
+    assert (len(training), len(test), training & test) == (28, 12, set())
 
 
 def test_a_known_name_opens_as_commands_take_it() -> None:
