@@ -29,7 +29,7 @@ BATCH = 1024  # samples that a learner of batches gets at once
 
 
 @dataclass(frozen=True)
-class Choice:
+class Candidates:
     """The learners to choose from on one session, each taught by `teach`.
 
     Parameters

@@ -7,7 +7,7 @@ from embedbench.config.fields_added_later import identity, later
 from embedbench.errors import UserError
 from embedbench.learning import Context, Learner, Seeds, Session, Stop, StreamSpec, Tags
 
-from ._best_learner import MODELS, Choice, can_choose, teach
+from ._best_learner import MODELS, Candidates, can_choose, teach
 from .mlp import MLP
 
 PERFECT = 5  # as many epochs as the patience: fewer end too early on few validation samples
@@ -90,7 +90,7 @@ class Offline(Learner):
                 "name one: --set offline.learner=mlp, slda or ranpac",
             )
         if self.learner in ("best", None) and can_choose(self.spec, session, ctx):
-            self.model, log = Choice(self._start, session, ctx, self.device).best()
+            self.model, log = Candidates(self._start, session, ctx, self.device).best()
             self.answers, self.scores_are = log["learner"], self.model.scores_are
             return log
         return teach(self.model, session, ctx, self.device)

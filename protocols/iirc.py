@@ -165,14 +165,6 @@ class IIRC(Protocol):
         spec = StreamSpec(
             table.shape_of(table.width), len(introduced), multilabel=True, scaling=table.scaling
         )
-        n_train = sum(len(leaf_rows) for _, leaf_rows in roles.train)
-        of_groups = notes_on_held_groups(
-            file,
-            whole.rows[0],
-            union([*val_rows, *roles.posttask]),
-            by_group=False,
-            remedy="a validation split of the file (--split FILE) can keep them whole",
-        )
         return Stream(
             spec=spec,
             sessions=sessions,
@@ -189,8 +181,7 @@ class IIRC(Protocol):
             notes=(
                 *notes_on_classes(file),
                 note,
-                *_notes(file, hierarchy, n_train, whole),
-                *of_groups,
+                *_notes(file, hierarchy, roles, whole),
             ),
             whole=whole,
             classes=tuple(hierarchy.classes[k] for k in introduced),
@@ -286,8 +277,10 @@ class _Sessions(Sequence[Session]):
         return View(self.table, rows, self.table.width)
 
 
-def _notes(file: EmbeddingFile, hierarchy: Hierarchy, train: int, whole: _Sessions) -> list[str]:
-    """Notes for the reader on samples that the stream leaves out or divides, of `train` samples."""
+def _notes(
+    file: EmbeddingFile, hierarchy: Hierarchy, roles: "LeafRoles", whole: _Sessions
+) -> list[str]:
+    """Notes for the reader on samples that the stream leaves out or divides."""
     notes = []
     if (hierarchy.parents == -1).all():
         notes.append(
@@ -300,11 +293,18 @@ def _notes(file: EmbeddingFile, hierarchy: Hierarchy, train: int, whole: _Sessio
         if len(dropped) > 3:
             named += ", …"
         notes.append(f"{len(dropped)} classes that {hierarchy.name} has not are left out: {named}")
-    untaught = train - len(whole.rows[0])
+    untaught = sum(len(rows) for _, rows in roles.train) - len(whole.rows[0])
     if untaught:
         notes.append(f"{untaught} training samples are in no class's share and are not taught")
     if (file.split == VAL).any():
         notes.append("the file's validation samples: half in-task, half post-task validation")
+    notes += notes_on_held_groups(
+        file,
+        whole.rows[0],
+        union([*whole.val_rows, *roles.posttask]),
+        by_group=False,
+        remedy="a validation split of the file (--split FILE) can keep them whole",
+    )
     return notes
 
 

@@ -19,7 +19,7 @@ from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.resumable_file import Partial
 from embedbench.interop import exported_stream
 from embedbench.learning import pretraining
-from embedbench.papers.result_files import Results
+from embedbench.papers.result_files import PaperResults
 from embedbench.runs import run_dirs
 from embedbench.runs.checkpoint import CheckpointDirectory
 from embedbench.runs.merge_runs import merge
@@ -70,7 +70,7 @@ READERS: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "pack-1.1.zip": (read_pack, "1.1", "1.0"),
     "stream-1.2": (exported_stream.load, "1.2", "1.1"),
     "order-1.1.json": (read_order, "1.1", "1.0"),
-    "results-2.json": (Results.read, "2", "1"),
+    "results-2.json": (PaperResults.read, "2", "1"),
     "checkpoint-3": (go_on_with_run, "3", "2"),
     "pretraining-2.checkpoint": (go_on_with_pretraining, "2", "1"),
     "partial-2": (go_on_with_extraction, "2", "1"),

@@ -10,7 +10,7 @@ from embedbench.papers.data_kinds import OTHER, THEIRS
 from embedbench.papers.judge_claims import HOLDS, KINDS, NONE, NOT, OF_PRINT
 from embedbench.papers.paper_folders import facts
 from embedbench.papers.paper_table import DRAWN, PaperTable, TableRow, table_parts
-from embedbench.papers.result_files import Results, read_results
+from embedbench.papers.result_files import PaperResults, read_results
 from embedbench.reports.published_table import (
     AGREES,
     DIFFERS,
@@ -87,6 +87,8 @@ def _printed(name: str) -> Iterator[list[str]]:
         runs = _range([ours.n for ours in values if ours is not None])
         absent = sum(map(_is_printed, made.rows)) - len(own)
         what = f"Table {number}: rows, no margin fixed"
+        if number in facts(name).get("fitted_to", ()):
+            what += "; our settings were fitted to it"
         page = f"[results](results/{name}.md)"
         yield [what, THEIRS, runs, "–", "–", str(len(own)), str(absent), page]
 
@@ -108,7 +110,7 @@ def _own(made: PaperTable) -> PaperTable:
 def show_printed(source: str, title: str) -> str:
     """One column of a table of a file of results, "2, Ω_all": rows on the paper's own data."""
     number, _, column = title.partition(", ")
-    results = Results.read(DATA / f"{source}.json")
+    results = PaperResults.read(DATA / f"{source}.json")
     (made,) = (one for one in results.tables if one.name == number)
     chosen = replace(_own(made), columns=(column,), notes=())
     return export_tables(table_parts(chosen)[1:2], "markdown")[0]
@@ -127,7 +129,7 @@ def _files() -> Iterator[list[str]]:
                     yield [link, results.date, version, f"`{file.name}`", kind, content]
 
 
-def _is_named(results: Results, file: str) -> bool:
+def _is_named(results: PaperResults, file: str) -> bool:
     """Whether an older command names the file as the paper's data: mnist=mnist.h5."""
     pairs = [word.split("=") for word in results.command.split() if word.endswith(f"={file}")]
     return any(not name.endswith("-stand-in") for name, _ in pairs)

@@ -110,11 +110,11 @@ def _present(
 ) -> None:
     """Save and print the tables of a command; exit 1 if a run failed."""
     from embedbench.papers.paper_table import rows_and_parts
-    from embedbench.papers.result_files import Results
+    from embedbench.papers.result_files import PaperResults
 
     files = [runs.streams.file(str(data.file)) for data in runs.data.values()]
     kinds = [(data.kind, runs.label(name)) for name, data in runs.data.items()]
-    results = Results.now(paper.name, words, runs.seeds, files, tables, runs.failed, kinds)
+    results = PaperResults.now(paper.name, words, runs.seeds, files, tables, runs.failed, kinds)
     path = runs.out / f"{paper.stem}.json"
     results.write(path)
     show_tables(form, results.to_json(), *rows_and_parts(tables))

@@ -27,7 +27,7 @@ from .judge_claims import (
     on_paper,
 )
 from .paper_table import DRAWN, Value, sort_flags
-from .result_files import Results, read_results
+from .result_files import PaperResults, read_results
 from .tables_of_results import tables_of_results
 
 RUNS = (3, 5, 10)  # of ours, for which the page has the chance to say that a true claim holds
@@ -61,7 +61,7 @@ class JudgedPaper:
     """The claims of a paper, each with its answers, and the results that these are from."""
 
     paper: PaperClaims
-    sources: Mapping[str, Results]
+    sources: Mapping[str, PaperResults]
     answers: Mapping[str, Sequence[Answer]]  # by the id of the claim
 
     @classmethod
@@ -134,13 +134,13 @@ def _describe_flags(judged: Sequence[JudgedPaper]) -> list[str]:
     if silent:
         which = "all files here" if silent == of_runs else ", ".join(silent)
         parts.append(
-            "Files of results from before 2026-11-30 do not say the flags of their runs, so that "
+            "Files of results of earlier versions do not say the flags of their runs, so that "
             f"their answers have no marks: {which}."
         )
     return [escape_markdown(" ".join(parts))] if parts else []
 
 
-def _values_of_runs(results: Results) -> list[Value]:
+def _values_of_runs(results: PaperResults) -> list[Value]:
     """The values of a file that are of runs."""
     rows = [row for table in results.tables for row in table.rows]
     values = [value for row in rows for value in row.values.values()]

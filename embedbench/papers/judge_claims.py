@@ -34,7 +34,7 @@ from .data_kinds import BACKBONE, DATA_KINDS, OTHER, THEIRS, read_label
 from .paper_folders import facts
 from .paper_table import sort_flags
 from .plan_data import plan_data
-from .result_files import Results
+from .result_files import PaperResults
 
 HOLDS, NOT, UNDECIDED = "holds", "does not hold", "undecided"
 TOO_FEW, NONE = "cannot be decided", "no result"
@@ -213,7 +213,7 @@ def _status(test: OneTest, *, missing: bool) -> str:
     return NONE if missing else UNDECIDED
 
 
-def find_kinds(paper: PaperClaims, sources: Mapping[str, Results]) -> dict[str, str]:
+def find_kinds(paper: PaperClaims, sources: Mapping[str, PaperResults]) -> dict[str, str]:
     """The kind of data of each file, by its name in tables; of other data there is nothing.
 
     Tables name data of the paper by their official name, which is that of its own data alone, or by

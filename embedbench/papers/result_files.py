@@ -1,6 +1,6 @@
 """The results that `reproduce` writes: the tables of a paper with their runs, data and command.
 
-The files are read back from other people: `Results.read` checks them.
+The files are read back from other people: `PaperResults.read` checks them.
 """
 
 import json
@@ -47,7 +47,7 @@ class DataFile(JsonRecord):
 
 
 @dataclass(frozen=True)
-class Results(JsonRecord):
+class PaperResults(JsonRecord):
     """The results of one `reproduce`.
 
     Parameters
@@ -81,7 +81,7 @@ class Results(JsonRecord):
         tables: Sequence[PaperTable],
         failed: Sequence[str],
         data: Sequence[tuple[str, str]] = (),
-    ) -> "Results":
+    ) -> "PaperResults":
         """The results of a command that ends now; `words` follow `embedbench reproduce`.
 
         A file that was opened is named by what it held then, a path by what is there now. `data`
@@ -111,7 +111,7 @@ class Results(JsonRecord):
         )
 
     @classmethod
-    def read(cls, path: Path) -> "Results":
+    def read(cls, path: Path) -> "PaperResults":
         """Read and check a file."""
         data = parse_json(read_text(path, LONGEST), str(path))
         given = data.get("format") if isinstance(data, dict) else None
@@ -151,9 +151,9 @@ def _is_sound(table: PaperTable, row: TableRow) -> bool:
     )
 
 
-def read_results(paths: Sequence[Path], paper: str) -> dict[str, Results]:
+def read_results(paths: Sequence[Path], paper: str) -> dict[str, PaperResults]:
     """The results of a paper in files and directories (`*.json`), by name, ordered by name."""
-    by_name: dict[str, Results] = {}
+    by_name: dict[str, PaperResults] = {}
     for given in paths:
         files = [given] if given.is_file() else sorted(given.glob("*.json"))
         if not 0 < len(files) <= MOST:
@@ -162,7 +162,7 @@ def read_results(paths: Sequence[Path], paper: str) -> dict[str, Results]:
                 "embedbench reproduce writes them, and --results says where they are",
             )
         for path in files:
-            results = Results.read(path)
+            results = PaperResults.read(path)
             if results.paper == paper and by_name.setdefault(path.stem, results) is not results:
                 raise UserError(f"two files of results are named {path.name}", f"rename {path}")
     return dict(sorted(by_name.items()))

@@ -5,14 +5,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from embedbench.errors import UserError
-from embedbench.reports.results import Result
-from embedbench.reports.results import Results as Rows
+from embedbench.reports.results import Result, Results
 from embedbench.scores.mean_intervals import Stat
 
 from .claim_table import FIELDS, PRINTED, ClaimTable, Digits, OfRun
 from .data_kinds import OTHER, read_label
 from .paper_table import EXACT, PaperTable, TableRow, Value
-from .result_files import Results
+from .result_files import PaperResults
 
 CURVE = "after session"  # the one label of a table whose columns are learners
 PERFORMANCE = "pw-JS"  # what such a table is of
@@ -22,7 +21,7 @@ Cells = dict[tuple[Labels, str], dict[int | None, Any]]  # by row and column, by
 
 
 def tables_of_results(
-    sources: Mapping[str, Results], official: Mapping[str, str]
+    sources: Mapping[str, PaperResults], official: Mapping[str, str]
 ) -> list[ClaimTable]:
     """A table for each file of data; runs of one cell in several sources are joined by seed.
 
@@ -55,13 +54,13 @@ def tables_of_results(
                         }
                         _join(cells, (labels, column), runs, source)
     return [
-        ClaimTable(Rows(tuple(_rows(cells))), file, stands_for.get(file, ""))
+        ClaimTable(Results(tuple(_rows(cells))), file, stands_for.get(file, ""))
         for file, cells in files.items()
     ]
 
 
 def _data_of(
-    results: Results, table: PaperTable, row: TableRow, official: Mapping[str, str]
+    results: PaperResults, table: PaperTable, row: TableRow, official: Mapping[str, str]
 ) -> tuple[str, str]:
     """The data of a row, and the paper's data set that it stands in for.
 

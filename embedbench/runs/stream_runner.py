@@ -83,7 +83,8 @@ def _run_stream(
 ) -> tuple[RunAnswers, list[SessionCosts]]:
     head = pretrained_head(learner, stream)
     stream = _as_seen(stream, learner)
-    _check(stream, learner)
+    _check_taken(stream, learner)
+    _check_samples(stream)
     taught = give_heads(stream) if is_taught_heads(stream, learner) else stream
     with repeatable(device), enough_memory(device):
         learner.start(taught.spec, seeds, device)
@@ -168,7 +169,8 @@ def _as_seen(stream: Stream, learner: contract.Learner) -> Stream:
     return stream
 
 
-def _check(stream: Stream, learner: contract.Learner) -> None:
+def _check_taken(stream: Stream, learner: contract.Learner) -> None:
+    """Refuse a stream that the tags of a learner say it does not take."""
     name = type(learner).__name__
     if learner.tags.needs_session_id and not stream.spec.reveals_session_id:
         raise UserError(
@@ -218,11 +220,15 @@ def _check(stream: Stream, learner: contract.Learner) -> None:
     if stream.validation == "none":
         online = bool(stream.observe_batch)
         contract.refuse_without_validation(learner, learner.name, online=online)
+
+
+def _check_samples(stream: Stream) -> None:
+    """Refuse samples and labels that are not as the stream's spec says, and what is not finite."""
     for i, session in enumerate(stream.sessions):
-        _check_samples(session.x, session.y, stream.spec, f"session {i}")
-        _check_samples(session.val_x, session.val_y, stream.spec, f"session {i}'s validation data")
+        _check_shapes(session.x, session.y, stream.spec, f"session {i}")
+        _check_shapes(session.val_x, session.val_y, stream.spec, f"session {i}'s validation data")
     for i, test in enumerate(stream.eval_sets):
-        _check_samples(test.x, test.y, stream.spec, f"eval set {i}")
+        _check_shapes(test.x, test.y, stream.spec, f"eval set {i}")
     views: list[view.View] = []
     for session in stream.sessions:
         views += [session.x, session.val_x]
@@ -274,7 +280,7 @@ def _has_rate(settings: Any) -> bool:
     return "lr" in values or any(map(_has_rate, filter(dataclasses.is_dataclass, values.values())))
 
 
-def _check_samples(x: view.View, y: Labels, spec: StreamSpec, where: str) -> None:
+def _check_shapes(x: view.View, y: Labels, spec: StreamSpec, where: str) -> None:
     """Refuse shapes and labels that differ from the spec, so that learners need not check them."""
     n = len(x)
     n_classes = spec.n_classes

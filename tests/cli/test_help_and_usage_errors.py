@@ -1,16 +1,18 @@
 """Help with headings, and remarks that fit the terminal."""
 
+import inspect
 import re
 import sys
 from typing import Any
 
 import pytest
 import typer
+from click import Context
 from commands import Call
 
 from embedbench.cli.app import app
 from embedbench.cli.command_output import note
-from embedbench.cli.help_and_usage_errors import GROUPS, HEADINGS
+from embedbench.cli.help_and_usage_errors import GROUPS, HEADINGS, App
 
 COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 
@@ -28,6 +30,25 @@ def test_every_option_of_a_heading_is_one(call: Call) -> None:
     every = COMMANDS | COMMANDS["runs"].commands
     assert set(HEADINGS) <= {param.name for command in every.values() for param in command.params}
     assert len(HEADINGS) == sum(len(listed.split()) for listed in GROUPS.values())
+
+
+@pytest.mark.parametrize(("options", "heading"), [(11, None), (12, "Output")])
+def test_more_than_twelve_options_have_headings(options: int, heading: str | None) -> None:
+    """With that of the help."""
+
+    def many(**_: bool) -> None:
+        """Do much."""
+
+    kind = inspect.Parameter.KEYWORD_ONLY
+    each = {"quiet": bool, **{f"p{i}": bool for i in range(options - 1)}}
+    listed = [inspect.Parameter(n, kind, default=False, annotation=bool) for n in each]
+    many.__signature__ = inspect.Signature(listed)  # type: ignore[attr-defined]
+    many.__annotations__ = each
+    made = App(add_completion=False)
+    made.command()(many)
+    command: Any = typer.main.get_command(made)
+    (quiet,) = (p for p in command.get_params(Context(command)) if p.name == "quiet")
+    assert getattr(quiet, "rich_help_panel", None) == heading
 
 
 @pytest.mark.parametrize("width", [60, 200])

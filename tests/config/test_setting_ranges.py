@@ -18,6 +18,7 @@ from embedbench.learning.stopping import Stop
 from embedbench.models.chance import Chance
 from embedbench.models.er import ER
 from embedbench.models.ewc import EWC
+from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.protocols.permutation import Permutation
 
 
@@ -184,3 +185,10 @@ def test_numbers_that_are_too_many_and_generators_of_seeds() -> None:
         check_size("the net", 10**9 + 1)
     (state,) = np.random.SeedSequence([7, 1, 2]).generate_state(1, np.uint64)
     assert generator(7, 1, 2).initial_seed() == state // 2
+
+
+def test_a_list_of_two_is_no_number() -> None:
+    assert make(IncrementalClass, {"sessions": [3, 2]}, name="protocol").sessions == "3,2"
+    expected = "a number, or a list of two or more"
+    with pytest.raises(UserError, check=says(expected=expected, got=[3])):
+        make(IncrementalClass, {"sessions": [3]}, name="protocol")

@@ -240,6 +240,27 @@ def test_an_mpeg_frame_has_a_bit_rate(rate: int) -> None:
     assert content_kind(frame, "") == ("sounds" if 1 <= rate <= 14 else "")
 
 
+@pytest.mark.parametrize(
+    ("head", "found"),
+    [
+        (b"\xff\xfb\x90\x00", True),  # MPEG-1, layer III
+        (b"\xff\xf3\x90\x00", True),  # MPEG-2
+        (b"\xff\xe3\x90\x00", True),  # MPEG-2.5
+        (b"\xff\xeb\x90\x00", False),  # no version has the number 1
+        (b"\xff\xfd\x90\x00", True),  # layer II
+        (b"\xff\xff\x90\x00", False),  # layer I
+        (b"\xff\xf9\x90\x00", False),  # no layer
+        (b"\xff\xfb\x98\x00", True),  # 32 kHz
+        (b"\xff\xfb\x9c\x00", False),  # no rate has the number 3
+        (b"\xff\xdb\x90\x00", False),  # no eleven bits
+        (b"\xfe\xfb\x90\x00", False),
+        (b"\xff\xfb\x90", False),
+    ],
+)
+def test_bits_of_an_mpeg_frame(head: bytes, found: bool) -> None:
+    assert content_kind(head, "") == ("sounds" if found else "")
+
+
 def test_sounds_that_are_not_read_are_counted(tmp_path: Path) -> None:
     files = {"a/1.wav": sound(), "b/1.m4a": b"\0\0\0\x20ftypM4A " + bytes(40)}
     assert open_source(str(put(tmp_path, files))).left_out == (

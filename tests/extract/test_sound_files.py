@@ -19,7 +19,7 @@ from embedbench.errors import UserError
 from embedbench.extract.log_mel_backbone import LogMel
 from embedbench.extract.open_source import open_source
 from embedbench.extract.pipeline import extract
-from embedbench.extract.sound_files import read_sound, read_wav
+from embedbench.extract.sound_files import _declared_size, read_sound, read_wav
 
 
 def wav(rate: int, sound: NDArray[Any]) -> bytes:
@@ -283,3 +283,16 @@ def test_flac_in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert isinstance(content, bytes)
     with pytest.raises(UserError, match="needs soundfile"):
         read_sound(content, 1)
+
+
+@pytest.mark.parametrize(
+    ("head", "size"),
+    [
+        (b"FORM" + (100).to_bytes(4, "big") + b"AIFF", 108),
+        (b".snd" + (24).to_bytes(4, "big") + (50).to_bytes(4, "big"), 74),
+        (b".snd" + (24).to_bytes(4, "big") + b"\xff" * 4, 0),  # written to a pipe
+        (b"fLaC" + bytes(8), 0),
+    ],
+)
+def test_bytes_that_a_header_declares(head: bytes, size: int) -> None:
+    assert _declared_size(head) == size

@@ -89,6 +89,26 @@ def test_a_sparse_matrix_of_far_more_zeros_is_refused(tmp_path: Path, write: Any
     assert said.endswith("X is too large to be made dense; save it as a full matrix")
 
 
+def test_structures_of_matlab_are_taken_apart_four_deep(tmp_path: Path) -> None:
+    inner = {"X": X, "e": {"Y": X}}
+    scipy.io.savemat(tmp_path / "a.mat", {"a": {"b": {"c": {"d": inner}}}})
+    read = read_matlab(tmp_path / "a.mat")
+    assert list(read) == ["a/b/c/d/X"]
+    assert read.not_read == ["a/b/c/d/e (neither numbers nor texts)"]
+
+
+def test_an_empty_matrix_of_matlab_is_none_though_its_shape_is_stored(tmp_path: Path) -> None:
+    def change(file: h5py.File) -> None:
+        file["E"] = np.array([0, 3], np.uint64)
+        file["E"].attrs["MATLAB_empty"] = np.uint8(1)
+        file["X"] = X
+
+    write_hdf5_of_matlab(tmp_path / "a.mat", change)
+    read = read_matlab(tmp_path / "a.mat")
+    assert list(read) == ["X"]
+    assert read.not_read == ["E (neither numbers nor texts)"]
+
+
 def test_an_empty_cell_among_texts_of_matlab_is_an_empty_text(tmp_path: Path) -> None:
     cells = np.array(["jay", "", "owl"], object)
     scipy.io.savemat(tmp_path / "a.mat", {"y": cells})

@@ -442,7 +442,11 @@ def test_of_two_keys_of_groups_the_one_with_a_value_a_row_is_taken(tmp_path: Pat
 
 @pytest.mark.parametrize(
     ("shape", "way"),
-    [((4, 2), "y.argmax(axis=1)"), ((4, 1), "flatten it"), ((4,), "convert it to whole numbers or")],
+    [
+        ((4, 2), "y.argmax(axis=1)"),
+        ((4, 1), "flatten it"),
+        ((4,), "convert it to whole n"),
+    ],
 )
 def test_labels_of_another_shape_are_told_the_way(shape: tuple[int, ...], way: str) -> None:
     assert way in reshape_way("y", np.zeros(shape), table=False)

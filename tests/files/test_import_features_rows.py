@@ -316,6 +316,14 @@ def test_of_other_features_three_are_named(tmp_path: Path) -> None:
     assert "it has gf0, gf1, gf2 and 2 more and lacks f0, f1, f2 and 2 more; give all" in said
 
 
+def test_features_of_parts_in_one_order_have_no_remark(tmp_path: Path) -> None:
+    folder = theirs(tmp_path)
+    for part in ("train", "test"):
+        frame().to_csv(folder / f"X_{part}.csv", index=False)
+        labels().to_csv(folder / f"y_{part}.csv", index=False)
+    assert "in another order" not in imported(tmp_path, folder)[1]
+
+
 @pytest.mark.parametrize("names", [("{}", "y{}"), ("X_{}", "y_{}")])
 def test_features_of_other_names_are_refused(tmp_path: Path, names: tuple[str, str]) -> None:
     folder = theirs(tmp_path)
@@ -534,6 +542,12 @@ def test_lists_of_several_lengths_beside_the_features(tmp_path: Path) -> None:
     assert "left out tokens" in said
 
 
+def test_lists_of_which_half_have_another_length_are_no_features(tmp_path: Path) -> None:
+    table = frame().assign(label=TEXTS, tokens=["[1]", "[1, 2]"] * 6)
+    table.to_csv(tmp_path / "a.csv", index=False)
+    assert "left out tokens (lists of several lengths)" in imported(tmp_path, tmp_path / "a.csv")[1]
+
+
 def test_lists_of_texts_beside_the_features(tmp_path: Path) -> None:
     frame().assign(tags="['a', 'b']", label=TEXTS).to_csv(tmp_path / "a.csv", index=False)
     file, said = imported(tmp_path, tmp_path / "a.csv")
@@ -599,6 +613,16 @@ def test_labels_of_parts_are_counted_alike(tmp_path: Path) -> None:
     file, _ = imported(tmp_path, folder)
     tested = [name for name, part in zip(class_names(file), file.split, strict=True) if part]
     assert tested == TEXTS[few].tolist()
+
+
+def test_labels_of_parts_are_counted_from_0_where_one_shows_it(tmp_path: Path) -> None:
+    folder = theirs(tmp_path)
+    np.savez(folder / "train.npz", X=X, y=Y, classes=NAMES)
+    np.savez(folder / "test.npz", X=X, y=Y % 2 + 1, classes=NAMES)  # 1 and 2 of three names
+    file, said = imported(tmp_path, folder)
+    tested = [name for name, part in zip(class_names(file), file.split, strict=True) if part]
+    assert tested == NAMES[Y % 2 + 1].tolist()
+    assert "counted from" not in said
 
 
 def test_labels_that_may_be_counted_from_1_are_told(tmp_path: Path) -> None:

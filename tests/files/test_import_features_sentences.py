@@ -20,6 +20,7 @@ from stranger_files import write_mat73
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.import_features import import_file
+from embedbench.files.source_readers import SOURCES
 from embedbench.storage import untrusted_files
 
 N, D = 12, 5
@@ -96,6 +97,26 @@ def test_of_columns_that_are_no_labels_ten_are_named(tmp_path: Path) -> None:
 def test_of_arrays_that_are_left_out_ten_are_named(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", X=X, y=Y, **dict.fromkeys(many(12), np.zeros(3)))
     assert f"left out {listed(many(12), 10)}" in imported(tmp_path, tmp_path / "a.npz")[1]
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        (np.zeros(N), "no split: float64 of shape (12,)"),
+        (np.zeros(N, int), "no split: int64 of shape (12,)"),
+        (np.array(["train", "test"]), "no split: <U5 of shape (2,)"),
+        (np.array(["train"] * N), "no split: all rows are train"),
+        (np.array(["a", "b"] * 6), "no split: subset holds 'a', 'b'; expected 0 (train), 1 (val)"),
+    ],
+)
+def test_what_may_be_a_split_and_is_none_says_why(tmp_path: Path, values: Any, reason: str) -> None:
+    np.savez(tmp_path / "a.npz", X=X, y=Y, subset=values)
+    assert f"left out subset ({reason}" in imported(tmp_path, tmp_path / "a.npz")[1]
+
+
+def test_whole_numbers_of_a_split_are_one_where_its_name_says_so(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", X=X, y=Y, data_split=[0, 2] * 6)
+    assert imported(tmp_path, tmp_path / "a.npz")[0].split.tolist() == [0, 2] * 6
 
 
 def test_of_parts_that_are_none_ten_are_named(tmp_path: Path) -> None:
@@ -317,6 +338,31 @@ def test_what_another_program_reads_is_told_how(tmp_path: Path, name: str, sente
     assert refusal(import_file, tmp_path / name, tmp_path / "a.h5").endswith(sentence)
 
 
+@pytest.mark.parametrize(
+    ("name", "load"),
+    [
+        ("a.pkl", "`import pickle, numpy as np; d = pickle.load(open('a.pkl', 'rb'))` and "),
+        ("a.joblib", "`import joblib, numpy as np; d = joblib.load('a.joblib')` and "),
+    ],
+)
+def test_a_pickle_is_converted_by_two_lines(tmp_path: Path, name: str, load: str) -> None:
+    (tmp_path / name).write_bytes(b"")
+    assert load in refusal(import_file, tmp_path / name, tmp_path / "a.h5")
+
+
+def test_what_nothing_reads_is_told_what_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.odd").write_bytes(b"odd")
+    said = refusal(import_file, tmp_path / "a.odd", tmp_path / "a.h5")
+    assert said == f"{tmp_path}/a.odd is nothing that import reads; {SOURCES}"
+
+
+def test_a_folder_of_pictures_is_told_of_extract(tmp_path: Path) -> None:
+    (tmp_path / "photos" / "cat").mkdir(parents=True)
+    (tmp_path / "photos" / "cat" / "1.png").write_bytes(b"")
+    said = refusal(import_file, tmp_path / "photos", tmp_path / "a.h5")
+    assert "images and sounds go in by `extract`" in said
+
+
 def test_an_embedding_file_is_one_already(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", X=X, y=Y)
     import_file(tmp_path / "a.npz", tmp_path / "a.h5")
@@ -449,9 +495,10 @@ def test_other_files_of_a_folder_are_named(tmp_path: Path) -> None:
 
 
 def test_two_domains_of_one_file_are_both_taken(tmp_path: Path) -> None:
-    data = {"Xs": X[:5], "Ys": Y[:5] + 1, "Xt": X[5:], "Yt": Y[5:] + 1}
+    data = {"Xs": X[:5], "Ys": Y[:5] + 1, "Xt": X[5:], "Yt": Y[5:] + 1, "note": X}
     scipy.io.savemat(tmp_path / "a.mat", data)
-    file, _ = imported(tmp_path, tmp_path / "a.mat")
+    file, said = imported(tmp_path, tmp_path / "a.mat")
+    assert "left out note." in said
     assert np.array_equal(file.read(), X)
     assert file.columns["domain"].tolist() == ["source"] * 5 + ["target"] * 7
 

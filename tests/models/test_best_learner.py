@@ -19,7 +19,7 @@ from embedbench.files.raw_pixels import FLIPPED
 from embedbench.files.write_file import write_file
 from embedbench.learning import Context, Learner, Seeds, Session, Stop, StreamSpec
 from embedbench.models import _best_learner
-from embedbench.models._best_learner import Choice, deal_groups, fifths
+from embedbench.models._best_learner import Candidates, deal_groups, fifths
 from embedbench.models.mlp import MLP
 from embedbench.models.offline import Offline
 from embedbench.models.ranpac import RanPAC
@@ -78,7 +78,7 @@ def choose(
         learner.start(StreamSpec((len(right),), 4), Seeds.of(0), "cpu")
         return learner
 
-    return Choice(start, session(x, y, n_val=n_val), context(), "cpu").best()
+    return Candidates(start, session(x, y, n_val=n_val), context(), "cpu").best()
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_a_single_sample_leaves_the_first_learner(monkeypatch: pytest.MonkeyPatc
         model.start(StreamSpec((3,), 2), Seeds.of(0), "cpu")
         return model
 
-    assert Choice(start, only, context(), "cpu").best()[1]["learner"] == "mlp"
+    assert Candidates(start, only, context(), "cpu").best()[1]["learner"] == "mlp"
 
 
 @pytest.mark.parametrize("name", ["mlp", "slda", "ranpac"])

@@ -15,7 +15,7 @@ from embedbench.papers.claims import Claim, load_claims, papers_with_claims
 from embedbench.papers.claims_page import make_claims_page
 from embedbench.papers.judge_claims import HOLDS
 from embedbench.papers.paper_table import PaperTable, TableRow, Value
-from embedbench.papers.result_files import Results, read_results
+from embedbench.papers.result_files import PaperResults, read_results
 from embedbench.papers.tables_of_results import tables_of_results
 from embedbench.scores.mean_intervals import Stat
 
@@ -113,7 +113,7 @@ def write_results(
     row = TableRow(("toy", "10", "ER", "RAA"), {"at 3K/4": first, "at K": last})
     heads = ("data", "sessions K", "learner", "metric")
     table = PaperTable("Figure 3", "", heads, ("at 3K/4", "at K"), (row,))
-    Results("michel2023", "", "", {}, (0, 1, 2), (), (), (table,)).write(path)
+    PaperResults("michel2023", "", "", {}, (0, 1, 2), (), (), (table,)).write(path)
 
 
 def claims(*words: str) -> Any:

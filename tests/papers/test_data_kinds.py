@@ -29,7 +29,7 @@ from embedbench.papers.data_kinds import (
 from embedbench.papers.judge_claims import _kind_of, find_kinds
 from embedbench.papers.kemker2018 import paper as kemker
 from embedbench.papers.paper_table import PaperTable, TableRow, Value
-from embedbench.papers.result_files import DataFile, Results
+from embedbench.papers.result_files import DataFile, PaperResults
 from embedbench.papers.tables_of_results import tables_of_results
 from embedbench.scores.mean_intervals import Stat
 
@@ -261,7 +261,7 @@ def test_results_have_the_kind_of_each_file(tmp_path: Path, monkeypatch: Any) ->
     blob_file(Path("few.h5"), 5, 4)
     command = "reproduce kemker2018 --table 1 --data cub=few.h5 --data mnist-stand-in=few.h5"
     assert embedbench(*command.split(), "--out", "out").exit_code == 0
-    written = Results.read(tmp_path / "out" / "kemker2018.json")
+    written = PaperResults.read(tmp_path / "out" / "kemker2018.json")
     # one file under two names: what it is to the paper as either
     assert {file.kind for file in written.files} <= {PART_BACKBONE, OTHER}
     rows = [row.labels for row in written.tables[0].rows]
@@ -285,7 +285,7 @@ def judged(tmp_path: Path, cifar: Path, monkeypatch: pytest.MonkeyPatch) -> Judg
         for value in row.values.values():
             object.__setattr__(value, "ours", values)
     of = [(BACKBONE, runs.label("cifar100"))]
-    made = Results.now("masana2020", ["masana2020"], [0, 1, 2], [cifar], [table], [], of)
+    made = PaperResults.now("masana2020", ["masana2020"], [0, 1, 2], [cifar], [table], [], of)
     made.write(tmp_path / "class-orderings.json")
     return JudgedPaper.of_results("masana2020", [tmp_path / "class-orderings.json"])
 
@@ -316,7 +316,7 @@ def test_two_backbones_are_two_files() -> None:
         rows = (TableRow(("LwF", "Random"), {"after 2": Value(ours=Stat.of([float(k)]))}),)
         of = PaperTable(name, "t", ("learner", "order"), ("after 2",), rows)
         file = DataFile(f"{k}.h5", {}, None, THEIRS if k == 0 else BACKBONE)
-        sources[str(k)] = Results("masana2020", "", "", {}, (0,), (file,), (), (of,))
+        sources[str(k)] = PaperResults("masana2020", "", "", {}, (0,), (file,), (), (of,))
     official = load_claims("masana2020").official
     tables = tables_of_results(sources, official)
     assert [(t.file, t.stands_for) for t in tables] == [(label, "CIFAR-100") for label in kinds]
@@ -337,7 +337,7 @@ def test_a_table_without_data_is_of_the_only_file(
     rows = (TableRow(("20",), {"γ_1": Value(ours=Stat.of([0.05]))}),)
     table = PaperTable("Figure 2", "t", ("sessions K",), ("γ_1",), rows)
     of = (DataFile("net.h5", {}, None, kind, label),)
-    results = Results("michel2023", "", "", {}, (0,), of, (), (table,))
+    results = PaperResults("michel2023", "", "", {}, (0,), of, (), (table,))
     assert [t.file for t in tables_of_results({"a": results}, {})] == [file]
 
 
@@ -357,5 +357,5 @@ def test_a_file_without_a_name_is_known_by_its_samples() -> None:
     """As before, though its kind says other data."""
     digest = "2473e71d333dd933407a4fcb33f987d5d0db757a4af6cdcdff150667f91110fe"
     file = DataFile("mine.h5", {"samples": digest}, None, OTHER)
-    results = Results("masana2020", "", "", {}, (0,), (file,), (), ())
+    results = PaperResults("masana2020", "", "", {}, (0,), (file,), (), ())
     assert find_kinds(load_claims("masana2020"), {"a": results})["mine"] == BACKBONE

@@ -21,10 +21,10 @@ from embedbench.papers.judge_claims import (
     UNDECIDED,
     OnPaper,
 )
-from embedbench.papers.result_files import DataFile, Results
+from embedbench.papers.result_files import DataFile, PaperResults
 from embedbench.papers.tables_of_results import make_row
 from embedbench.reports.contrasts import Contrast, OneTest
-from embedbench.reports.results import Results as Rows
+from embedbench.reports.results import Results
 from embedbench.scores.mean_intervals import Stat
 
 HIGH, CLOSE, LOW = (0.90, 0.92, 0.94), (0.89, 0.90, 0.94), (0.10, 0.12, 0.13)
@@ -38,7 +38,7 @@ def table(file: str = "emoji", /, **learners: Sequence[float]) -> ClaimTable:
         for name, values in learners.items()
         for seed, value in enumerate(values)
     ]
-    return ClaimTable(Rows(tuple(rows)), file)
+    return ClaimTable(Results(tuple(rows)), file)
 
 
 def printed_table(n: int, sd: float, **learners: float) -> ClaimTable:
@@ -46,7 +46,7 @@ def printed_table(n: int, sd: float, **learners: float) -> ClaimTable:
         make_row({"table": "2", "learner": name}, {"Ω": Stat.printed(mean, n, sd=sd)}, None)
         for name, mean in learners.items()
     ]
-    return ClaimTable(Rows(tuple(rows)), "MNIST", "MNIST")
+    return ClaimTable(Results(tuple(rows)), "MNIST", "MNIST")
 
 
 def a_above(*others: str) -> Callable[[ClaimTable], Iterator[Contrast]]:
@@ -88,7 +88,7 @@ def test_an_answer_has_the_flags_of_all_its_runs() -> None:
         for name, values in {"a": HIGH, "b": LOW, "c": LOW}.items()
         for seed, value in enumerate(values)
     ]
-    answer = judged(ClaimTable(Rows(tuple(rows)), "emoji"), "b")
+    answer = judged(ClaimTable(Results(tuple(rows)), "emoji"), "b")
     assert answer.flags == ("few-steps", "test-validation")
 
 
@@ -101,7 +101,9 @@ def test_pairs_see_what_is_not_seen_apart() -> None:
     apart = table(a=(0.1, 0.5, 0.91), c=(0.0, 0.4, 0.8))
     other_order = [make_row({"learner": "c", "order": "x"}, row.values, row.seed)
                    for row in apart.rows if row.learner == "c"]  # fmt: skip
-    whole = ClaimTable(Rows((*(r for r in apart.rows if r.learner == "a"), *other_order)), "emoji")
+    whole = ClaimTable(
+        Results((*(r for r in apart.rows if r.learner == "a"), *other_order)), "emoji"
+    )
     statuses = [judged(paired, "b").status, judged(whole, "c").status]
     assert statuses == [HOLDS, UNDECIDED]
 
@@ -263,7 +265,7 @@ def test_many_tables_are_judged_as_each_alone() -> None:
 
 def kinds(*files: DataFile, trains: bool) -> dict[str, str]:
     paper = PaperClaims("masana2020", ("CIFAR-100",), trains=trains)
-    results = Results("masana2020", "", "", {}, (0,), files, (), ())
+    results = PaperResults("masana2020", "", "", {}, (0,), files, (), ())
     return judging.find_kinds(paper, {"a": results})
 
 

@@ -14,7 +14,7 @@ from embedbench.errors import UserError
 from embedbench.papers.paper import PaperData
 from embedbench.papers.paper_folders import facts, names, paper
 from embedbench.papers.paper_table import PaperTable, TableRow, Value
-from embedbench.papers.result_files import Results, read_results
+from embedbench.papers.result_files import PaperResults, read_results
 from embedbench.scores.mean_intervals import Stat
 from embedbench.text.markdown import escape_markdown
 
@@ -32,8 +32,8 @@ def table(*values: Value) -> PaperTable:
     return PaperTable("2", "Ω", ("learner", "data"), ("Ω",), rows, notes=("on birds",))
 
 
-def results(*tables: PaperTable) -> Results:
-    return Results.now("some2027", ["some2027"], [0, 1, 2], [], tables, ["mlp: why"])
+def results(*tables: PaperTable) -> PaperResults:
+    return PaperResults.now("some2027", ["some2027"], [0, 1, 2], [], tables, ["mlp: why"])
 
 
 def test_results_are_read_back(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_results_are_read_back(tmp_path: Path) -> None:
     words = ["some2027", "--data", f"mnist={file.path}", "--set", "a.b=1"]
     single = table(*(Value(0.5, Stat.of([0.5]), n) for n in (0, 12)))
     several = table(Value(0.8, Stat.of(THREE), 3, stands_in=True))
-    made = Results.now("some2027", words, [0, 1], [file.path] * 2, [several, single], [])
+    made = PaperResults.now("some2027", words, [0, 1], [file.path] * 2, [several, single], [])
     assert made.command == "embedbench reproduce some2027 --data mnist=birds.h5 --set a.b=1"
     digests = [(f.name, f.digests["content"]) for f in made.files]
     assert digests == [("birds.h5", file.digests["content"])]
@@ -85,7 +85,7 @@ def test_wrong_files_are_refused_with_one_sentence(what: str, tmp_path: Path) ->
     change(data)
     path.write_text(json.dumps(data), "utf-8")
     with pytest.raises(UserError, match=f"^{path}.*{sentence}[^\n]*$"):
-        Results.read(path)
+        PaperResults.read(path)
 
 
 def test_directories_without_results_and_names_that_occur_twice_are_refused(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def printed(table: PaperTable) -> list[Any]:
 @pytest.mark.parametrize("stored", sorted(DATA.iterdir()), ids=lambda path: path.stem)
 def test_committed_results(stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is printed, and what needs no runs, is as it was when the results were made."""
-    text, kept = stored.read_text("utf-8"), Results.read(stored)
+    text, kept = stored.read_text("utf-8"), PaperResults.read(stored)
     assert not any(start in text for start in ("/home/", "/tmp/", "/root/", "/Users/"))
     assert stored.stem.startswith(kept.paper)
     of_paper = paper(kept.paper)

@@ -10,9 +10,9 @@ from file_helpers import says
 from embedbench.errors import UserError
 from embedbench.papers.claim_table import LAST, PRINTED, ClaimTable, Draws
 from embedbench.papers.paper_table import EXACT, PaperTable, TableRow, Value
-from embedbench.papers.result_files import DataFile, Results
+from embedbench.papers.result_files import DataFile, PaperResults
 from embedbench.papers.tables_of_results import make_row, tables_of_results
-from embedbench.reports.results import Results as Rows
+from embedbench.reports.results import Results
 from embedbench.scores.mean_intervals import Stat
 
 Values = Mapping[Any, Sequence[float]]  # by labels
@@ -32,7 +32,7 @@ def tables(
         made = tuple(TableRow(k, {"Ω": Value(None, Stat.of(v))}) for k, v in rows.items())
         table = PaperTable(name, "", tuple(heads), ("Ω",), made)
         given = tuple(DataFile(f"{file}.h5", {}) for file in files)
-        results[f"file {i}"] = Results("a", "", "", {}, tuple(seeds), given, (), (table,))
+        results[f"file {i}"] = PaperResults("a", "", "", {}, tuple(seeds), given, (), (table,))
     return {table.file: table for table in tables_of_results(results, official or {})}
 
 
@@ -78,10 +78,10 @@ def test_sources_are_joined_by_seed() -> None:
 
 
 def test_flags_of_one_source_hold_where_another_does_not_say_them() -> None:
-    def of(flags: tuple[str, ...] | None) -> Results:
+    def of(flags: tuple[str, ...] | None) -> PaperResults:
         row = TableRow(("a", "MNIST"), {"Ω": Value(None, Stat.of([0.1, 0.2]), flags=flags)})
         table = PaperTable("2", "", ("learner", "data"), ("Ω",), (row,))
-        return Results("a", "", "", {}, (0, 1), (), (), (table,))
+        return PaperResults("a", "", "", {}, (0, 1), (), (), (table,))
 
     says, silent = of(("few-steps", "test-validation")), of(None)
     for sources in ({"x": says, "y": silent}, {"x": silent, "y": says}):
@@ -149,7 +149,7 @@ def test_rows_that_are_not_told_apart_are_refused() -> None:
 )
 def test_printed_digits(value: Value, agrees: list[bool]) -> None:
     table = PaperTable("2", "", ("k",), ("Ω",), (TableRow(("x",), {"Ω": value}),))
-    results = Results("a", "", "", {}, (), (), (), (table,))
+    results = PaperResults("a", "", "", {}, (), (), (), (table,))
     made = tables_of_results({"": results}, {})
     contrasts = [contrast for t in made for contrast in t.digits("Ω", table="2")]
     assert [float(contrast.margin) > 0 for contrast in contrasts] == agrees
@@ -159,7 +159,7 @@ def test_printed_digits_are_named_with_their_table() -> None:
     """Rows of two tables may have the same labels, as Tables 1 and 2 of Michel et al."""
     value = Value(0.33, Stat.of([0.33]), 2, made=EXACT)
     made = [PaperTable(n, "", ("k",), ("Ω",), (TableRow(("x",), {"Ω": value}),)) for n in "12"]
-    results = Results("a", "", "", {}, (), (), (), tuple(made))
+    results = PaperResults("a", "", "", {}, (), (), (), tuple(made))
     (table,) = (t for t in tables_of_results({"": results}, {}) if t.file == PRINTED)
     names = [contrast.number.name for contrast in table.digits("Ω")]
     assert names == ["Table 1: x Ω", "Table 2: x Ω"]
@@ -167,11 +167,11 @@ def test_printed_digits_are_named_with_their_table() -> None:
 
 def test_simulated_runs_have_the_printed_mean_and_spread() -> None:
     row = make_row({"learner": "a"}, {"Ω": Stat.printed(3.0, 10, sd=2.0)}, None)
-    number = ClaimTable(Rows((row,)), draws=Draws(20_000, 3))("Ω", learner="a")
+    number = ClaimTable(Results((row,)), draws=Draws(20_000, 3))("Ω", learner="a")
     assert (number.values.mean(), number.values.std()) == pytest.approx((3, 2), abs=0.05)
 
 
 def test_simulated_numbers_of_one_row_move_together() -> None:
     columns = {"Ω": Stat.printed(3.0, 10, sd=2.0), "M": Stat.printed(1.0, 10, sd=2.0)}
-    table = ClaimTable(Rows((make_row({"learner": "a"}, columns, None),)), draws=Draws(5, 3))
+    table = ClaimTable(Results((make_row({"learner": "a"}, columns, None),)), draws=Draws(5, 3))
     assert (table("Ω", learner="a") - table("M", learner="a")).values == pytest.approx(2)

@@ -212,3 +212,13 @@ def test_untested_and_untaught_classes(tmp_path: Path) -> None:
 def test_refused(settings: dict[str, Any], refusal: Any, file: EmbeddingFile) -> None:
     with pytest.raises(UserError, **refusal):
         build(file, **settings)
+
+
+@pytest.mark.parametrize(
+    ("setting", "first"),
+    [("long-tailed", 22), ("long-tailed-shuffled", 4), ("i-blurry", 40), ("si-blurry", 1)],
+)
+def test_samples_of_session_0_by_hand(setting: Any, first: float) -> None:
+    """Ten classes of 20: the last of session 0, two of them, keeps 20 · .1^(2/9) = 11."""
+    made = Mixture(setting=setting, sessions=5, imbalance=0.1 if "long" in setting else 0.01)
+    assert made._first(np.full(10, 20)) == first

@@ -133,6 +133,13 @@ def test_a_png_has_three_hundred_dots_an_inch_and_half_in_a_notebook() -> None:
     assert [Image.open(io.BytesIO(png)).size for png in made] == [(600, 300), (300, 150)]
 
 
+def test_one_session_stands_in_the_middle() -> None:
+    axes = Figure().add_subplot()
+    axes.plot([2], [1])
+    curve_figures.number_sessions(axes, [2])
+    assert (axes.get_xlim(), axes.get_xticks().tolist()) == ((1.5, 2.5), [2])
+
+
 def test_the_style_of_a_figure(rows: list[Row]) -> None:
     """Sizes in points; the legend is that of a file."""
     figure = curve_figures.accuracy_curves(rows, styles_in(rows), COLUMN)["All sessions so far"]

@@ -75,6 +75,12 @@ def test_what_cannot_be_decided_says_why(lines: str, reason: str, tmp_path: Path
     assert reason in verdict(tmp_path, HEAD + lines)
 
 
+def test_a_single_run_beside_several_is_not_compared(tmp_path: Path) -> None:
+    text = "method,seed,accuracy\na,0,0.7\na,1,0.75\na,2,0.72\nb,5,0.5\n"
+    begin = "fewer than two runs that differ: no difference can be called decided"
+    assert verdict(tmp_path, text) == f"{begin} (a has the highest mean, 72.3)"
+
+
 def test_means_that_differ_by_their_rounding_are_level(tmp_path: Path) -> None:
     """59.34 and 59.36 are printed 59.3 and 59.4, with ± 0.0."""
     text = f"{HEAD}a,59.4,0.0,5,std\nb,59.3,0.0,5,std\n"
@@ -109,6 +115,8 @@ def test_runs_that_see_a_difference_are_counted(tmp_path: Path) -> None:
     text = f"{HEAD}a,72.0,1.0,3,std\nb,71.0,1.0,3,std\n"
     made = view_of(tmp_path, text, difference=0.02)
     assert [row["runs"] for row in made.data["rows"]] == [7, 7]
+    said = "of the best other one see a difference of 2.0 points in 4 of 5 tables, if their spread"
+    assert said in render_text(made.parts)
 
 
 def test_each_table_and_metric_of_a_file_has_its_own(tmp_path: Path) -> None:

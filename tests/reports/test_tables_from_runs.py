@@ -17,7 +17,7 @@ from embedbench.reports.load_results import align_records
 from embedbench.reports.result_rows import FLAGS, Group
 from embedbench.reports.results import variations
 from embedbench.reports.run_values import run_value
-from embedbench.reports.tables_from_runs import check_average, check_comparable, collect
+from embedbench.reports.tables_from_runs import _short, check_average, check_comparable, collect
 from embedbench.reports.terminal_tables import table_text
 from embedbench.runs import learner_and_protocol_names as names
 from embedbench.scores import record_files
@@ -139,6 +139,18 @@ def test_another_value_of_a_setting_that_was_added_is_refused(now: dict[str, Any
     runs = [typed(seed=0, learner_params={"stop": {}}), typed(seed=1, learner_params=now)]
     with pytest.raises(UserError, match="cannot average"):
         check_average(align_records(runs))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("0a" * 32, "0a" * 6),
+        ("0a", "'0a'"),
+        ("0a" * 31 + "a-", f"'{'0a' * 29}…"),
+    ],
+)
+def test_a_digest_is_shown_by_its_first_digits(value: str, text: str) -> None:
+    assert _short(value) == text
 
 
 def test_earlier_values_are_those_of_the_classes() -> None:

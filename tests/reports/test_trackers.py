@@ -136,6 +136,15 @@ def test_what_is_wrong_is_a_sentence(root: Path, monkeypatch: pytest.MonkeyPatch
         replay(root / "none", "outside_tracker:Notes:a")
 
 
+def test_each_run_that_a_tracker_refuses_is_named(root: Path) -> None:
+    told = list[str]()
+    with pytest.raises(UserError, match="full"):
+        trackers.track(root, ["outside_tracker:Broken:a"], notify=told.append)
+    assert sorted(line.partition(": the tracker")[0] for line in told) == [
+        f"failed: {name}" for name in sorted((CHANCE, MLP, OTHER))
+    ]
+
+
 def test_tensorboards_files_as_it_reads_them(root: Path) -> None:
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator

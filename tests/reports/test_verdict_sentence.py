@@ -197,7 +197,11 @@ def test_many_names_are_counted() -> None:
     text = sentence(leader, *many)
     by = "by at least 28.8 to 42.8 points (8 statements, each at 5 %)"
     assert text.endswith(f"; l0, l1, l2 and 5 more are behind, {by}")
-    assert "; l0, l1, l2 and l3 are behind, by at least" in sentence(leader, *many[:4])
+    each = "28.8, 30.8, 32.8 and 34.8 points (4 statements, each at 5 %)"
+    text = sentence(leader, *many[:4])
+    assert text.endswith(f"; l0, l1, l2 and l3 are behind, by at least {each}")
+    text = sentence(leader, *many[:5])
+    assert "l2 and 2 more are behind, by at least 28.8 to 36.8 points (5 statements" in text
 
 
 def test_equal_means_are_no_highest_one() -> None:

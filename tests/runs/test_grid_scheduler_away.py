@@ -4,6 +4,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -148,3 +149,15 @@ def test_a_run_grows_as_it_is_saved(task: Task) -> None:
     task.checkpoint.mkdir(parents=True)
     (task.checkpoint / "sessions").write_bytes(b"")
     assert task.progress() > 0
+
+
+@pytest.mark.parametrize(("became", "waits"), [("made", True), ("there", True), ("held", False)])
+def test_a_run_that_another_process_holds_is_not_waited_for(
+    became: Any, waits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said, seen = list[str](), list[Any]()
+    task: Any = object()
+    monkeypatch.setattr(grid_scheduler, "wait_until_seen", seen.append)
+    grid: Any = SimpleNamespace(notify=said.append)
+    assert grid_scheduler._Grid._take_answer(grid, task, became, ["a", "b"]) == became
+    assert (said, seen) == (["a", "b"], [task] * waits)

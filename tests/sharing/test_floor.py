@@ -2,8 +2,11 @@
 
 import gzip
 import json
+import math
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 from unittest import mock
 
 import h5py
@@ -455,3 +458,25 @@ def test_a_cell_made_again_has_the_answers_that_ship(learner: str, tmp_path: Pat
     with floor._floor_runs(["floor"]) as runs:
         shipped = record_files.read_predictions(runs / place.relative_to(tmp_path / "again"))
     assert (mine.answer == shipped.answer).mean() > 0.999  # other processors round otherwise
+
+
+def test_learners_stand_in_the_order_of_their_mean_rank() -> None:
+    """Of c no verdict gives a rank, and it is the last; b has the lower one of two means."""
+
+    def place(rank: int | None, cost: float, *above: str) -> Any:
+        verdict = SimpleNamespace(rank=rank, behind=rank != 1)
+        return SimpleNamespace(
+            verdict=verdict, mean=0.5, above=frozenset(above), cost=lambda _: cost
+        )
+
+    first = {"c": place(None, 1), "a": place(3, 1, "b"), "b": place(1, 2)}
+    second = {"a": place(1, 9), "b": place(2, 4)}
+    rows = floor.list_floor({"first": first, "second": second})
+    assert [(row["learner"], row["mean_rank"]) for row in rows] == [
+        ("b", 1.5),
+        ("a", 2),
+        ("c", math.inf),
+    ]
+    assert [row["level"] for row in rows] == [["first"], ["second"], []]
+    assert [row["seconds"] for row in rows] == [3, 5, 1]
+    assert rows[0]["above"] == {"c": 0, "a": 1}

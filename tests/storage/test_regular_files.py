@@ -10,7 +10,7 @@ import pytest
 from file_helpers import refusal
 
 from embedbench.errors import UserError
-from embedbench.papers.result_files import Results
+from embedbench.papers.result_files import PaperResults
 from embedbench.reports.results_csv import read_csv
 from embedbench.storage import safe_zips
 from embedbench.storage.regular_files import explain_errors, open_regular, read_text
@@ -73,7 +73,7 @@ def test_each_kind_of_text_has_its_longest(tmp_path: Path) -> None:
     path.write_text("0123456789")
     assert read_text(path, 10) == "0123456789"
     assert "longer than 9 bytes" in refusal(read_text, path, 9)
-    kinds = {read_text: 2**26, read_csv: 2**28, Results.read: 2**24, read_toml: 2**20}
+    kinds = {read_text: 2**26, read_csv: 2**28, PaperResults.read: 2**24, read_toml: 2**20}
     for read, longest in kinds.items():
         os.truncate(path, longest + 1)
         assert f"longer than {longest:,} bytes" in refusal(read, path)

@@ -78,6 +78,20 @@ def test_an_order_that_earlier_versions_read_by_position(
     assert was_by_position(str(path), named(tmp_path, names)) is others
 
 
+@pytest.mark.parametrize(
+    ("order", "names", "others"),
+    [
+        ("icarl1993", [str(c) for c in range(100)], False),
+        ("icarl1993", sorted(map(str, range(100))), True),
+        ("number", ["1", "0"], False),
+    ],
+)
+def test_a_published_order_that_earlier_versions_read_by_position(
+    order: str, names: list[str], others: bool, tmp_path: Path
+) -> None:
+    assert was_by_position(order, named(tmp_path, names)) is others
+
+
 def test_numbers_are_positions_where_no_name_is_a_number(tmp_path: Path) -> None:
     file = named(tmp_path, ["cat", "ant", "dog"])
     assert read(tmp_path, file, [2, 0, 1]) == ["dog", "cat", "ant"]
