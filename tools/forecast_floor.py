@@ -51,11 +51,12 @@ def distances(accuracies: Mapping[str, float]) -> dict[str, float]:
 
 
 def forecast(sets: Sequence[Mapping[str, float]]) -> list[Forecast]:
-    """The interval of each learner from its distances on some sets."""
+    """The interval of each learner from its distances on those of some sets that have it."""
     known = [distances(accuracies) for accuracies in sets]
+    learners = dict.fromkeys(learner for one in known for learner in one)
     result = []
-    for learner in known[0]:
-        values = [one[learner] for one in known]
+    for learner in learners:
+        values = [one[learner] for one in known if learner in one]
         n = len(values)
         half = stats.t.ppf(0.975, n - 1) * statistics.stdev(values) * math.sqrt(1 + 1 / n)
         mean = statistics.mean(values)
@@ -69,9 +70,10 @@ def accuracy_at(best: float, distance: float) -> float:
 
 
 def judge(found: Mapping[str, float], forecasts: Sequence[Forecast]) -> dict[str, bool]:
-    """For each learner, whether its distance on a set lies in its interval."""
+    """For each learner that was run on a set, whether its distance there lies in its interval."""
     known = distances(found)
-    return {one.learner: one.least <= known[one.learner] <= one.most for one in forecasts}
+    run = [one for one in forecasts if one.learner in known]
+    return {one.learner: one.least <= known[one.learner] <= one.most for one in run}
 
 
 def read(path: Path) -> list[Stored]:
@@ -150,6 +152,8 @@ def say(name: str, found: Mapping[str, float], forecasts: Sequence[Forecast]) ->
     best = max(found.values())
     print(f"{name}: {sum(holds.values())} of {len(holds)} intervals hold")
     for one in forecasts:
+        if one.learner not in found:
+            continue
         low, high = (100 * accuracy_at(best, end) for end in (one.most, one.least))
         word = "" if holds[one.learner] else " no"
         print(f"| {one.learner} | {low:.1f} to {high:.1f} | {100 * found[one.learner]:.1f}{word} |")

@@ -64,6 +64,11 @@ def test_a_forecast_is_a_prediction_interval() -> None:
     assert (b.least, b.most) == (0, pytest.approx(mean + half, rel=1e-5))
 
 
+def test_a_learner_that_a_set_has_not_is_forecast_from_the_others() -> None:
+    sets = [{"a": 0.9}, {"a": 0.9, "b": 0.5}, {"a": 0.8, "b": 0.5}]
+    assert forecast_floor.forecast(sets)[1] == forecast_floor.forecast(sets[1:])[1]
+
+
 def test_a_distance_gives_its_accuracy_back() -> None:
     assert forecast_floor.accuracy_at(0.9, math.log(9)) == pytest.approx(0.5)
 
@@ -71,6 +76,11 @@ def test_a_distance_gives_its_accuracy_back() -> None:
 def test_an_interval_holds_where_the_distance_lies_in_it() -> None:
     forecasts = [forecast_floor.Forecast("a", 0, 1), forecast_floor.Forecast("b", 0, 1)]
     assert forecast_floor.judge({"a": 0.9, "b": 0.5}, forecasts) == {"a": True, "b": False}
+
+
+def test_a_learner_that_was_not_run_on_a_set_is_not_judged_there() -> None:
+    forecasts = [forecast_floor.Forecast("a", 0, 1), forecast_floor.Forecast("b", 0, 1)]
+    assert forecast_floor.judge({"a": 0.9}, forecasts) == {"a": True}
 
 
 def test_forecasts_are_read_as_they_are_written(tmp_path: Path) -> None:
