@@ -15,7 +15,7 @@ from file_helpers import says
 from PIL import Image
 
 from embedbench.checks import plugin_contracts
-from embedbench.checks.conformance_suite import check, kind_of
+from embedbench.checks.conformance_suite import check, kind_of, run_checks
 from embedbench.checks.metric_contract import METRIC_CHECKS
 from embedbench.errors import UserError
 from embedbench.extract.backbone import Backbone
@@ -58,6 +58,14 @@ class ManyShapes(Plain):
         return np.asarray(content.convert("L"))
 
 
+class ManyTypes(Plain):
+    made = 0
+
+    def prepare(self, content: Any) -> Any:
+        self.made += 1
+        return super().prepare(content).astype(np.uint8 if self.made % 2 else np.float32)
+
+
 class Changing(Plain):
     def forward(self, batch: Any) -> dict[str, torch.Tensor]:
         batch[:] = 0
@@ -76,6 +84,12 @@ class Odd(Plain):  # its tables are what `made` says
     def forward(self, batch: Any) -> dict[str, torch.Tensor]:
         tables: dict[str, torch.Tensor] = Odd.made(super().forward(batch)["features"])
         return tables
+
+
+@pytest.mark.parametrize("name", ["ManyShapes", "ManyTypes"])
+def test_prepared_samples_of_two_kinds_are_said(name: str) -> None:
+    (result,) = run_checks([plugin_contracts.rows_are_finite], f"{HERE}:{name}")
+    assert result.message.startswith("expected one shape and type of prepared samples, got {")
 
 
 @pytest.mark.parametrize(

@@ -385,8 +385,9 @@ def test_interruption_is_exit_code_130(call: Call, monkeypatch: pytest.MonkeyPat
 
 
 def test_the_images_of_the_demo_are_class_folders(tmp_path: Path) -> None:
-    n = demo.unpack(tmp_path)
-    counts = {folder.name: len(list(folder.iterdir())) for folder in tmp_path.iterdir()}
+    images = tmp_path / "demo" / "images"
+    n = demo.unpack(images)
+    counts = {folder.name: len(list(folder.iterdir())) for folder in images.iterdir()}
     assert (sorted(counts), sum(counts.values())) == (sorted(demo.CLASSES), n)
     assert max(counts.values()) == counts["country-flag"] == demo.MOST
     assert min(counts.values()) >= 20

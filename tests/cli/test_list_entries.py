@@ -131,6 +131,12 @@ def test_a_protocol_and_a_preset_of_one_name(call: Call) -> None:
     assert summaries["kemker"] == kemker["summary"]
 
 
+def test_a_stream_by_name_says_what_its_papers_print(call: Call) -> None:
+    assert (
+        "Its papers print accuracy." in json.loads(call("list", "b0-inc2", "--json").out)["about"]
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "meant"), [("ewcc", "ewc"), ("class-incremental", "incremental-class")]
 )

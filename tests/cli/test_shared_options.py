@@ -1,15 +1,18 @@
 """`--markdown`, `--latex`, `--csv`, completion, and the orders that `list` names."""
 
 import csv
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from command_line import embedbench as asked
 from report_records import keep, make
 
+from embedbench.cli import shared_options
 from embedbench.cli.list_entries import entries
 from embedbench.errors import UserError
 from embedbench.reports.tables_from_runs import collect
+from embedbench.runs.progress_line import Progress
 from embedbench.streams.make_class_order import CONFUSION, KINDS
 from embedbench.streams.order_names import NAMED, ORDERS, PUBLISHED
 
@@ -75,3 +78,11 @@ def test_completion_is_in_the_help(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shellingham.detect_shell", lambda *_: ("bash", "/bin/bash"))
     assert "--install-completion" in asked("--help").stdout
     assert "complete" in asked("--show-completion").stdout.lower()
+
+
+def test_what_is_fetched_is_counted_in_megabytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    progress = Progress("fetch")
+    monkeypatch.setattr(shared_options, "bar", lambda *_: nullcontext(progress))
+    with shared_options.fetching(quiet=True) as how:
+        how["progress"](2_999_999, 40_000_000)
+    assert (progress.unit, progress.done, progress.total) == ("MB", 2, 40)

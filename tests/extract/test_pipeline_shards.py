@@ -16,6 +16,7 @@ from unittest import mock
 import pytest
 import torch
 from commands import quick_workers
+from file_helpers import says
 from PIL import Image, UnidentifiedImageError
 from pretend_card import pretended_card
 from tiny_images import TINY, images
@@ -242,6 +243,12 @@ def test_the_samples_of_the_command_count(source: str) -> None:
     other = replace(job.open_source(), ids=("a/1.png",))
     with ThreadPoolExecutor(1) as pool:
         assert pipeline.Workers(job, other, pool).facts["samples"] == other.digest
+
+
+@pytest.mark.parametrize("wrong", [{"alpha": "no colour"}, {"orientation": "up"}])
+def test_a_policy_that_is_none_is_refused_before_any_work(wrong: dict[str, Any]) -> None:
+    with pytest.raises(UserError, check=says(got=next(iter(wrong.values())))):
+        replace(ALONE, **wrong)
 
 
 def test_arithmetic_is_repeatable() -> None:

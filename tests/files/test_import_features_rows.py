@@ -486,8 +486,9 @@ def test_a_column_of_features_without_numbers_is_named(tmp_path: Path, value: An
     assert "f2 holds no numbers (" in said
 
 
-def test_an_entry_of_a_split_table_with_a_value_that_is_no_number_is_named(tmp_path: Path) -> None:
-    with_cell("?").to_json(tmp_path / "a.json", orient="split")
+@pytest.mark.parametrize("orient", ["split", "records"])
+def test_an_entry_with_a_value_that_is_no_number_is_named(tmp_path: Path, orient: Any) -> None:
+    with_cell("?").to_json(tmp_path / "a.json", orient=orient)
     said = refusal(import_file, tmp_path / "a.json", tmp_path / "a.h5")
     assert "in entry 5, and a number in most others" in said
 

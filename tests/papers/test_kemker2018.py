@@ -200,6 +200,8 @@ def test_capacity_serves_both_protocols(tmp_path: Path, monkeypatch: pytest.Monk
     size = kemker.megabytes("mlp", kemker.Size(6, 4, 80), units=int(log["chosen"]["units"]))
     sizes = [row.values["MB as the paper counts"].ours for row in table.rows if row.labels[3]]
     assert sizes == [Stat.of([size])] * 2
+    ours = [value for row in table.rows if row.labels[3] for value in row.values.values()]
+    assert all(value.stands_in for value in ours)
     assert len(table.rows) == 22
 
 

@@ -23,7 +23,8 @@ DATA = Path(__file__).resolve().parents[2] / "docs" / "results" / "data"
 PAPERS = [of_folder[0] for of_folder in names().values()]
 # nothing in these files is without runs
 RUNS_ALONE = (
-    "kemker2018-s1$|masana2020-cifar100-conve$|abdelsalam2021-.*-share$|tang2024-(?!printed)"
+    "kemker2018-s1$|masana2020-cifar100-conve$|abdelsalam2021-(.*-share|cifar100-conve)$|"
+    "tang2024-(?!printed)"
 )
 
 

@@ -1,5 +1,6 @@
 """Accuracies from elsewhere beside runs of ours: by the command, and by a study file."""
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -179,6 +180,14 @@ def test_the_command_prints_both(one: Path, tmp_path: Path) -> None:
     data = json.loads(made.stdout)
     assert row_of(data["beside"]["tables"][0], "mine")["from"] == "theirs.csv"
     assert data["tables"]
+
+
+def test_the_command_prints_the_rows_of_both(one: Path, tmp_path: Path) -> None:
+    (tmp_path / "theirs.csv").write_text(PAIRED)
+    made = embedbench("report", one, tmp_path / "theirs.csv", "--csv").stdout
+    rows = list(csv.DictReader(made.splitlines()))
+    found = [row["learner"] or row["method"] for row in rows]
+    assert sorted(found) == ["mine", "ncm", "ncm", "slda", "slda"]
 
 
 # --- the same file in a [report] ---

@@ -1,5 +1,6 @@
 """The offline learners behind Ω, of all data and of the data so far, in records and tables."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,8 @@ def test_a_record_and_its_table_name_the_reference(tmp_path: Path, call: Call, n
     assert f"offline (α_ideal): {name} on all data at once, {100 * ideal:.1f} %" in text
     weak = f"the reference of Ω ({name}, {100 * ideal:.1f} %) is weak here: ncm"
     assert (weak in text) == (name != "slda")  # the others learned for one epoch
+    numbers = re.findall(r"weak here: (ncm is|ncm, slda are|slda, ncm are) above it by", text)
+    assert len(numbers) == (name != "slda")
 
 
 SETTINGS = (

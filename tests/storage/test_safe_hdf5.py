@@ -317,3 +317,21 @@ def test_nothing_else_opens_hdf5_files() -> None:
     paths = [*root.rglob("*.py"), *(path for room in rooms for path in (root / room).glob("*.py"))]
     openers = {p.name for p in paths if re.search(r"(?<!`)h5py\.File\(", p.read_text("utf-8"))}
     assert openers <= {"untrusted_files.py", "safe_hdf5.py", "write_file.py", "array_file.py"}
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("9.1", {"version": "9.1"}),
+        (np.bytes_(b"9.1"), {"version": "9.1"}),
+        ("9" * 20, {"version": "9" * 20}),
+        ("9" * 21, {}),
+        (9, {}),
+    ],
+)
+def test_a_version_that_a_damaged_file_states_is_a_short_text(
+    value: Any, said: dict[str, str], tmp_path: Path
+) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.attrs["format_version"] = value
+    assert untrusted_files.stated_version(str(tmp_path / "a.h5")) == said
