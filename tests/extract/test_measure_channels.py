@@ -65,6 +65,17 @@ def test_each_channel_is_normalised_by_the_training_images(images: Path, tmp_pat
     np.testing.assert_allclose(numbers["std"], std, atol=1e-6)
 
 
+def test_grey_images_have_one_channel(tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    for name in "ab":
+        (tmp_path / "grey" / name).mkdir(parents=True)
+        for i in range(3):
+            picture = Image.fromarray(draw.integers(10, 120, (SIDE, SIDE), np.uint8))
+            picture.save(tmp_path / "grey" / name / f"{i}.png")
+    file = made(tmp_path / "grey", tmp_path, normalise="channel", split="0.34")
+    assert len(file.provenance["preprocessing"]["mean"]) == 1
+
+
 def test_numbers_can_be_given(images: Path, tmp_path: Path) -> None:
     measured = made(images, tmp_path, normalise="channel")
     scale = ChannelScale(*(tuple(measured.provenance["preprocessing"][k]) for k in ("mean", "std")))

@@ -9,6 +9,7 @@ from file_helpers import says
 from report_records import keep, make
 
 from embedbench.errors import UserError
+from embedbench.reports.results import Result, name_results
 from embedbench.reports.row_names import RowNames, check_learners, names_of, parse_names, read_names
 from embedbench.reports.tables_from_runs import collect
 from embedbench.reports.toml_report import show_file
@@ -113,6 +114,12 @@ def test_two_rows_of_one_name_are_refused(runs: Path) -> None:
 def test_the_name_of_another_row_is_refused(runs: Path) -> None:
     with pytest.raises(UserError, match="two rows of a table would be called ncm"):
         collect(runs, names=RowNames({"rmlp": "ncm"}))
+
+
+def test_two_rows_of_results_of_one_name_are_refused() -> None:
+    rows = [Result(learner=name, setting="") for name in ("ncm", "slda")]
+    with pytest.raises(UserError, match="two rows of a table would be called A"):
+        name_results(rows, RowNames({"ncm": "A", "slda": "A"}))
 
 
 def test_a_name_that_no_row_takes_is_refused(runs: Path) -> None:
