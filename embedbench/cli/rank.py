@@ -63,6 +63,7 @@ def rank(
 
     Nobody else's learner is run. Run it again to resume.
     """
+    from embedbench.runs.learner_and_protocol_names import learner_names
     from embedbench.sharing import floor
 
     if learner is None:
@@ -72,6 +73,8 @@ def rank(
         show_tables(form, found, [flatten(row) for row in listed], floor_parts(sets))
         return
     if Path(learner).is_dir():
+        if learner in learner_names():
+            note(f"{learner}: the runs of the directory here, not the learner of that name")
         failed, standings = False, floor.stand(Path(learner), note, regime=regime)
     else:
         chosen = tuple(parse_seeds(seeds)) if seeds else ()

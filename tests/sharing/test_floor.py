@@ -172,6 +172,15 @@ def test_a_directory_of_runs_stands_where_its_learner_does(
     assert json.loads(out)["learners"] == [fecam]
 
 
+def test_a_directory_with_the_name_of_a_learner_is_said(
+    fecam: dict[str, object], call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine").rename("fecam")
+    _, _, told = call("rank", "fecam", "--json")
+    assert "fecam: the runs of the directory here, not the learner of that name" in told
+
+
 def test_each_learner_of_a_directory_has_the_others_of_the_floor_beside_it(
     small_floor: Path,
 ) -> None:
