@@ -115,6 +115,7 @@ def test_images_are_exported_as_learners_get_them(tmp_path: Path) -> None:
         assert np.array_equal(features[session.ids], session.x.numpy())
 
 
+@pytest.mark.thorough
 def test_an_imported_run_stands_beside_ours(call: Call) -> None:
     """In reports, comparisons, scores, lists of runs and packs; its costs are not 0."""
     ours = ("run", *SHOW[1:], "--learner", "ncm", "--out", "runs", "--jobs", "1", "--device", "cpu")

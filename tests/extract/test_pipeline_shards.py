@@ -95,6 +95,7 @@ def whole(source: str, tmp_path_factory: pytest.TempPathFactory) -> EmbeddingFil
     return extract(source, tmp_path_factory.mktemp("whole") / "whole.h5", **PIXELS)
 
 
+@pytest.mark.thorough
 def test_the_file_is_that_of_one_process(source: str, tiny_weights: Path, tmp_path: Path) -> None:
     """Rows, layers, samples left out, provenance and job."""
     spoilt = shutil.copytree(source, tmp_path / "in")

@@ -106,6 +106,7 @@ def test_a_record_names_the_learner_that_validation_chose(tmp_path: Path, call: 
     assert not rescore(place, tmp_path / "runs").agrees
 
 
+@pytest.mark.thorough
 def test_a_record_names_each_learner_that_validation_chose(tmp_path: Path) -> None:
     file = make_file(tmp_path, [9] * 4, [0] * 4, [4] * 4, apart=2.0)
     runs = tmp_path / "runs"

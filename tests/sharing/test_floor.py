@@ -450,7 +450,7 @@ def test_sets_that_do_not_ship_have_the_settings_of_those_that_do() -> None:
     assert floor.part_study(floor.BY_COMMAND).set == floor.part_study("floor").set
 
 
-@pytest.mark.parametrize("learner", ["ncm", "slda"])
+@pytest.mark.parametrize("learner", [pytest.param("ncm", marks=pytest.mark.thorough), "slda"])
 def test_a_cell_made_again_has_the_answers_that_ship(learner: str, tmp_path: Path) -> None:
     study = floor.part_study("floor")
     settings = {str(key): value for key, value in study.set.items() if key.head == "protocol"}
