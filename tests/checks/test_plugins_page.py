@@ -95,6 +95,7 @@ def test_it_is_listed_with_its_package(mine: Path) -> None:
     assert "mine" not in sys.modules  # a list runs nothing
 
 
+@pytest.mark.thorough
 def test_from_images_to_a_report(mine: Path, call: Call) -> None:
     words = ("--backbone", "mosaic", "--split", "0.5", "--device", "cpu", "--quiet")
     code, _, err = call("extract", "mine.shelf:shelf@shelf", "--out", "shelf.h5", *words)
@@ -153,6 +154,7 @@ def test_an_object_and_a_path_make_the_same_stream(mine: Path) -> None:
 NAME = "mypkg.mod:Mine"
 WITH_NET = "mypkg.decay:Decay"
 WITH_LOSS = "mypkg.replay:ReplayMLP"
+THOROUGH = [pytest.param(name, marks=pytest.mark.thorough) for name in (WITH_NET, WITH_LOSS)]
 
 
 @pytest.fixture
@@ -172,7 +174,7 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         sys.modules.pop(module, None)
 
 
-@pytest.mark.parametrize("name", [NAME, WITH_NET, WITH_LOSS])
+@pytest.mark.parametrize("name", [NAME, *THOROUGH])
 def test_a_learner_passes_every_check(name: str, outside: Path) -> None:
     results = check(name)
     assert [r for r in results if not r.passed] == []

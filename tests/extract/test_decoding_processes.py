@@ -106,7 +106,10 @@ def from_outside(root: Path) -> str:
     return f"quick_decoders:outside@{images(root / 'in', 24)}"
 
 
-@pytest.mark.parametrize("make", [folder, archive, idx, parquet, torchvision, sounds, from_outside])
+SLOW = pytest.param(parquet, marks=pytest.mark.thorough)
+
+
+@pytest.mark.parametrize("make", [folder, archive, idx, SLOW, torchvision, sounds, from_outside])
 def test_the_file_is_that_of_threads(
     make: Callable[[Path], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -41,6 +41,7 @@ def _paths(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [at, *(p for k, v in inner.items() for p in _paths(v, (*at, k)))]
 
 
+@pytest.mark.thorough
 @QUIET
 @given(path=st.sampled_from(_paths(SOUND)[1:]), value=JSON)
 def test_a_record_with_any_value_anywhere(path: tuple[Any, ...], value: Any) -> None:

@@ -138,6 +138,7 @@ def test_stand_ins_are_run_and_saved(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert sorted(mine.ours.values) == pytest.approx(sorted(each))
 
 
+@pytest.mark.thorough
 def test_a_table_asks_for_the_runs_that_it_shows_and_no_others(tmp_path: Path) -> None:
     data = {n: PaperData(tmp_path / f"{n}.h5", None if n == "cub" else n) for n in kemker.NAMES}
     runs = kemker.KemkerRuns(tmp_path, [0], data)

@@ -217,6 +217,7 @@ def test_what_more_moments_would_cost_is_not_computed(
     assert {*asked} == {1, 4}  # of references; the forged run has five
 
 
+@pytest.mark.thorough
 def test_moments_within_sessions_are_those_of_the_learner(tmp_path: Path) -> None:
     honest = tmp_path / "a.zip"
     pack(runs_of(tmp_path, "ncm", references=2, **{"protocol.evaluate_every": 7}), honest)
