@@ -108,6 +108,15 @@ def absent(kind: str, name: str, known: Iterable[str] = ()) -> UserError:
     return unknown(kind[:-1], name, {*known, *entry_points_by_name(kind)}, more=YOURS)
 
 
+def name_in_runs(name: str) -> str:
+    """What runs are called whose code a study file names as `file.py:Name`; other names stay.
+
+    >>> name_in_runs("mine.py:Mine"), name_in_runs("package.module:Mine"), name_in_runs("slda")
+    ('mine:Mine', 'package.module:Mine', 'slda')
+    """
+    return name.replace(".py:", ":", 1)
+
+
 def outside(name: str) -> Any:
     """Import `package.module:Name`; the working directory is searched too.
 

@@ -222,8 +222,7 @@ def stratify_groups(
         before = set(test)
         for name in ranked:
             sign = -1 if name in test else 1
-            last = any(have[c] + n == total[c] for c, n in held[name].items())
-            if teach_all and sign == 1 and last:
+            if teach_all and sign == 1 and _takes_the_last(held[name], have, total):
                 continue
             gain = sum(
                 _cost(have[c], total[c], test_fraction)
@@ -237,6 +236,11 @@ def stratify_groups(
         if before == test:
             break
     return _in_test(groups, test)
+
+
+def _takes_the_last(group: Counter[int], have: Counter[int], total: Counter[int]) -> bool:
+    """Whether a group has all samples of a class that are not in test yet."""
+    return any(have[c] + n == total[c] for c, n in group.items())
 
 
 def _cost(have: int, n: int, fraction: float) -> float:

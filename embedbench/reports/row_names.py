@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from embedbench.errors import UserError, unknown
+from embedbench.plugins import name_in_runs
 from embedbench.text.printable_text import printable
 
 EXAMPLE = 'LEARNER="A name", such as slda="Streaming LDA"'
@@ -120,10 +121,7 @@ def read_names(value: Any, where: str) -> dict[str, str]:
     """
     if not isinstance(value, Mapping):
         raise UserError(where, expected='a table, such as slda = "Streaming LDA"', got=value)
-    return {
-        key.replace(".py:", ":", 1): check_name(name, f"{where}.{key}")
-        for key, name in value.items()
-    }
+    return {name_in_runs(key): check_name(name, f"{where}.{key}") for key, name in value.items()}
 
 
 def check_name(name: Any, where: str) -> str:

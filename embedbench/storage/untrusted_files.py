@@ -137,9 +137,7 @@ def _check_attributes(path: str, item: Any) -> None:
 class _TableHeader:
     """One table: how many bytes it declares, and how many are there."""
 
-    def __init__(
-        self, path: str, table: h5d.DatasetID, size: int, *, foreign: bool = False
-    ) -> None:
+    def __init__(self, path: str, table: h5d.DatasetID, size: int, *, foreign: bool) -> None:
         self.name = _quoted(path)
         self.table = table
         self.size = size

@@ -14,6 +14,7 @@ from embedbench.config.fields_added_later import identity, later
 from embedbench.config.setting_ranges import at_least, check_settings, within
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.sample_metadata import VAL
 
 from .class_order import _order_file, order_text, was_by_position
 from .class_subset import ALL, choose_classes, read_classes
@@ -41,7 +42,7 @@ class Protocol(ABC):
         "sample": these samples are drawn whatever their groups; a note says how many groups are
         then trained on and validated with. "group": whole groups of the file's column `group` (one
         speaker, one video), of each class as nearly that share as they allow. A validation split
-        that the file brings stays as it is.
+        that the file brings stays as it is, and a note says so.
     classes : int or str
         The classes of the file that the stream has. "all"; a number N, the first N in `order`
         (where the seed draws the order, the first of the file); or names with commas, of which one
@@ -136,10 +137,11 @@ class Protocol(ABC):
     def group_notes(self, file: EmbeddingFile, sessions: Sequence[Session]) -> tuple[str, ...]:
         """What the validation data that were held out of a file's training samples share of groups.
 
-        `sessions` are those of the file.
+        `sessions` are those of the file. Where none were held out, that `val_by` changes nothing.
         """
-        if self.validation != "train":
-            return ()
+        if self.validation != "train" or (file.split == VAL).any():
+            unused = f"protocol.val_by=group: {file.path.name}: no validation data are held out"
+            return (unused,) if self.val_by == "group" else ()
         return notes_on_held_groups(
             file,
             np.concatenate([rows_of(session.x) for session in sessions]),

@@ -15,6 +15,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+from embedbench import plugins
 from embedbench.config import json_records, run_seeds
 from embedbench.config.make_from_settings import join_list
 from embedbench.config.plain_numbers import plain_number, read_whole
@@ -55,7 +56,7 @@ def read_study(path: Path, *, allow_code: bool = False) -> Study:
             _import_installed(name, path)
     for name in beside:  # after the others, as its folder is searched from then on
         _import_beside(name, path)
-    return _rename(study, {name: name.replace(".py:", ":", 1) for name in beside})
+    return _rename(study, {name: plugins.name_in_runs(name) for name in beside})
 
 
 def study_of(table: Mapping[str, Any], where: object) -> Study:

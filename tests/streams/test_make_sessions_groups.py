@@ -108,7 +108,7 @@ def test_a_split_that_the_file_brings_stays(tmp_path: Path) -> None:
     file = make_file(tmp_path, val=(1, 1, 1, 1), columns=columns)
     stream = IncrementalClass(base=1, val_by="group").build([file], seed=0)
     assert [len(session.val_x) for session in stream.sessions] == [1] * 4
-    assert stream.notes == ()
+    assert stream.notes == ("protocol.val_by=group: file.h5: no validation data are held out",)
 
 
 def test_iirc_says_so_and_has_no_other_way(tmp_path: Path) -> None:
@@ -123,3 +123,10 @@ def test_by_sample_enters_no_digest(tmp_path: Path) -> None:
     """It is the earlier behaviour: runs of earlier versions keep their place."""
     assert "val_by" not in IncrementalClass().recipe()
     assert "val_by" in IncrementalClass(val_by="group").recipe()
+
+
+@pytest.mark.parametrize("validation", ["none", "test"])
+def test_by_group_where_nothing_is_held_out_is_said(tmp_path: Path, validation: str) -> None:
+    protocol = IncrementalClass(validation=validation, val_by="group")
+    notes = protocol.build([spoken(tmp_path)], seed=0).notes
+    assert "protocol.val_by=group: spoken.h5: no validation data are held out" in notes
